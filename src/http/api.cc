@@ -7,15 +7,7 @@
 #include <atomic>
 #include <charconv>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
-#include "src/api/json/fields.h"
-#include "src/api/tasks/pages.h"
-#include "src/http/access/access.h"
-#include "src/http/handlers/console.h"
-#include "src/http/handlers/context.h"
-#include "src/http/handlers/router.h"
-#include "src/http/request/problem.h"
 #include "src/http/server/budget.h"
 #include "src/io/log.h"
 
@@ -47,8 +39,14 @@ class ApiImpl final : public Api {
       : console_(std::move(parts.console)),
         sign_ins_(clock, Cookies(console_.url, console_.tls)),
         access_(parts.tokens, std::move(parts.sign_in), &sign_ins_),
-        network_{access_, sign_ins_, console_, parts.login, [this] { return connections(); }},
-        context_(static_cast<ContextParts&&>(parts), parts.server.timeout, most_viewers(parts.server), clock),
+        context_(static_cast<api::ContextParts&&>(parts), parts.server.timeout, clock),
+        network_{access_,
+                 sign_ins_,
+                 console_,
+                 parts.login,
+                 [this] { return connections(); },
+                 LiveFeed(context_.reads, clock, most_viewers(parts.server)),
+                 Metrics(context_.version, context_.rules()->targets().groups.own, clock)},
         router_(context_, routes()) {
     context_.network = &network_;
   }
@@ -73,7 +71,7 @@ class ApiImpl final : public Api {
   }
   int port() const override { return server_->port(); }
   void drain() override {
-    context_.live.drain();
+    network_.live.drain();
     server_->drain();
   }
   int connections() const override {
@@ -82,7 +80,7 @@ class ApiImpl final : public Api {
   }
   bool stop(Ms most) override {
     const BootMs began = context_.clock.boot();
-    if (!context_.live.stop(most)) return false;
+    if (!network_.live.stop(most)) return false;
     return server_->stop(std::max(most - (context_.clock.boot() - began), Ms{1}));
   }
 
@@ -93,7 +91,7 @@ class ApiImpl final : public Api {
   }
 
   std::vector<Route> routes() const {
-    std::vector<Route> all = api_routes();
+    std::vector<Route> all = all_routes();
     if (console_.enabled) {
       std::ranges::move(login_routes(), std::back_inserter(all));
       std::ranges::move(console_routes(), std::back_inserter(all));
@@ -106,7 +104,7 @@ class ApiImpl final : public Api {
     const auto match = router_.match(request);
     auto person = admitted(request, match);
     if (!person) {
-      context_.metrics.request(match.route != nullptr ? match.route->pattern : "none", known(request.method),
+      network_.metrics.request(match.route != nullptr ? match.route->pattern : "none", known(request.method),
                                person.error().status, -1);
       return tl::unexpected(std::move(person).error());
     }
@@ -115,13 +113,13 @@ class ApiImpl final : public Api {
       const BootUs began = context_.clock.boot_us();
       Response response = within_memory(route, call, texts);
       const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
-      context_.metrics.request(route.pattern, route.method, response.status, seconds);
+      network_.metrics.request(route.pattern, route.method, response.status, seconds);
       return response;
     };
   }
 
   // Who asks, if the request has a route and may use it.
-  tl::expected<Person, Response> admitted(const Request& request, const Router::Match& match) const {
+  tl::expected<Person, Response> admitted(const Request& request, const api::Router::Match& match) const {
     // A client without even read access learns nothing about paths.
     if (request.spare && (match.route == nullptr || !match.route->for_probes)) {
       Response response = problem(
@@ -132,7 +130,7 @@ class ApiImpl final : public Api {
     const Action action = match.route == nullptr ? Action::read : match.route->action;
     auto person = action == Action::probe ? Person{} : access_.admit(request, action);
     if (!person) return person;
-    if (match.route == nullptr) return tl::unexpected(no_such_route(match, request));
+    if (match.route == nullptr) return tl::unexpected(api::no_such_route(match, request));
     if (!request.has_body) return person;
     if (!request.content_encoding.empty() && strcasecmp(request.content_encoding.c_str(), "identity") != 0)
       return tl::unexpected(problem(415, "Content-Encoding is not supported", request.path));
@@ -191,9 +189,9 @@ class ApiImpl final : public Api {
   const ConsoleOptions console_;
   SignIns sign_ins_;
   Access access_;
-  const Network network_;
   Context context_;
-  const Router router_;
+  Network network_;
+  const api::Router router_;
   Budget parsed_{kMostParsed};
   std::unique_ptr<Server> server_;
   std::atomic<Server*> listening_{nullptr};  // server_, for its own threads

@@ -4,13 +4,14 @@
 
 #include <memory>
 
+#include "src/api/base/context.h"
 #include "src/http/access/access.h"
-#include "src/http/handlers/context.h"
+#include "src/http/handlers/network.h"
 #include "src/http/server/server.h"
 
 namespace rung::http {
 
-struct ApiParts : ContextParts {
+struct ApiParts : api::ContextParts {
   Tokens tokens;
   SignIn sign_in = {};  // empty: without http.oidc
   ServerOptions server;

@@ -120,7 +120,7 @@ class Sidecar {
     parts.bridging.change = [this](auto events, auto done) {
       bridge_.change(std::move(events), std::move(done));
     };
-    parts.store = [this, most = http::Reads::query_timeout(http.timeout)] {
+    parts.store = [this, most = api::Reads::query_timeout(http.timeout)] {
       return stores_.open_reader(most);
     };
     parts.ask_vitals = [this](auto answer) {

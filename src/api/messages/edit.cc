@@ -1,16 +1,19 @@
+// POST /v1/tasks/{id}/edit, and GET /v1/tasks/{id}/body and /message: what needs the right to see bodies.
 #include "src/api/messages/edit.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
 #include "src/api/messages/submission.h"
+#include "src/api/tasks/views.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/by_hand.h"
-#include "src/core/message/message.h"
 
 namespace rung::api {
+
 namespace {
 
 constexpr std::size_t kMostUnset = 256;
@@ -138,22 +141,17 @@ Changes read_changes(Fields& fields) {
   return changes;
 }
 
-Result<Original> read_original(MysqlStore& store, TaskId id) {
-  const TaskId ids[] = {id};
-  auto known = store.known(ids);
-  if (!known) return tl::unexpected(known.error());
-  if (known->empty())
-    return tl::unexpected(Error{Error::Kind::not_found, "no task with retry-id " + id.str()});
-  auto messages = store.messages(ids);
-  if (!messages) return tl::unexpected(messages.error());
-  if (messages->empty())
-    return tl::unexpected(
-        Error{Error::Kind::not_found, "the message of task " + id.str() + " has been deleted"});
-  const StoredMessage& stored = messages->front();
+Original read_original(MysqlStore& store, TaskId id) {
+  const auto gone = [&](const std::string& what) { return StoreError({Error::Kind::not_found, what}); };
+  auto known = need(store.known({&id, 1}));
+  if (known.empty()) throw gone("no task with retry-id " + id.str());
+  const auto messages = need(store.messages({&id, 1}));
+  if (messages.empty()) throw gone("the message of task " + id.str() + " has been deleted");
+  const StoredMessage& stored = messages.front();
   if (stored.message == nullptr)
-    return permanent("the stored message of task " + id.str() + " is unreadable: " + stored.broken);
-  KnownTask& task = known->front();
-  return Original{std::move(task.row), stored.message, std::move(task.origin)};
+    throw StoreError({Error::Kind::permanent,
+                      "the stored message of task " + id.str() + " is unreadable: " + stored.broken});
+  return {std::move(known.front().row), stored.message, std::move(known.front().origin)};
 }
 
 Json to_json(const Original& original) {
@@ -195,30 +193,13 @@ Event edit_event(const Original& original, const MessagePtr& edited, ByHand by_h
   return {id, event::Edit{std::make_shared<const EditedMessage>(std::move(message))}, std::move(by_hand)};
 }
 
-Result<Edited> outcome_of_edit(MysqlStore& store, const Decision& decision, const Message& edited) {
-  if (decision.verdict == Decision::Verdict::applied && decision.child != nullptr)
-    return Edited{Edited::How::created, decision.child->task, ""};
-  if (decision.reason == kNoSuchTask)
-    return Edited{Edited::How::no_such_task, decision.task, decision.reason};
-  if (decision.reason == kBodyTooLarge) return Edited{Edited::How::too_large, decision.task, decision.reason};
-  const TaskId child = decision.task.replaced_by;
-  if (child.value == 0) {
-    const bool changed = decision.reason == kChangedMeanwhile;
-    return Edited{changed ? Edited::How::changed_since : Edited::How::refused, decision.task,
-                  decision.reason};
-  }
-  const TaskId ids[] = {child};
-  auto known = store.known(ids);
-  if (!known) return tl::unexpected(known.error());
-  const std::string name = "task " + child.str();
-  if (known->empty())
-    return Edited{Edited::How::refused, decision.task,
-                  "it was replaced by " + name + ", which has been deleted since"};
-  if (content_of_origin(known->front().origin, MadeBy::edit) == edit_content(edited))
-    return Edited{Edited::How::same, known->front().row.task, ""};
-  return Edited{
-      Edited::How::refused, decision.task,
-      "it was replaced by " + name + " already, with another message: edit that one, if it is parked"};
+Replacement replacement_of(MysqlStore& store, TaskId copy, const Message& edited) {
+  auto known = need(store.known({&copy, 1}));
+  const std::string by = "it was replaced by task " + copy.str();
+  if (known.empty()) return {{}, by + ", which has been deleted since"};
+  if (content_of_origin(known.front().origin, MadeBy::edit) != edit_content(edited))
+    return {{}, by + " already, with another message: edit that one, if it is parked"};
+  return {std::move(known.front().row.task), ""};
 }
 
 std::string where_not_json(std::string_view text) {
@@ -232,6 +213,121 @@ std::string why_not_json(const Message& message) {
   if (!is_plain(message.properties.content_encoding.value_or(""))) return {};
   const std::string where = where_not_json(message.body.str());
   return where.empty() ? "" : where + ": not JSON, which its content type " + shown(type) + " promises";
+}
+
+namespace {
+
+constexpr int kMostIds = 4;  // ids tried for the new task
+// Of a body that is read and answered: in the buffers of the connection, here, in base64, as the text of the
+// response.
+constexpr std::int64_t kCopies = 5;
+
+// The version that the edit is for.
+std::uint32_t read_version(Context& context, const Call& call, Fields& fields) {
+  const auto version = fields.integer("version", 1, UINT32_MAX);
+  const auto if_match = version_of(context, call);
+  if (!if_match) {
+    fields.wrong("version", if_match.error().message);
+  } else if (version && *if_match && *version != **if_match) {
+    fields.wrong("version", "If-Match names another version");
+  } else if (!version && !*if_match && !fields.has("version")) {
+    fields.wrong("version", "missing: the version of the task as you saw it (or If-Match with its ETag)");
+  } else {
+    return version ? static_cast<std::uint32_t>(*version) : if_match->value_or(0);
+  }
+  return 0;
+}
+
+Decision carry_out(Context& context, const Original& original, const MessagePtr& message,
+                   const ByHand& by_hand) {
+  for (int tries = 1;; ++tries) {
+    const EpochMs now = context.reads.read([](MysqlStore& store) { return need(store.now()); });
+    auto decisions = need(context.writes.change({edit_event(original, message, by_hand, now)},
+                                                static_cast<std::int64_t>(message->body.size())));
+    if (decisions.empty()) throw StoreError({Error::Kind::transient, "no answer"});
+    if (decisions.front().reason != kIdTaken || tries == kMostIds) return std::move(decisions.front());
+  }
+}
+
+// What became of it. An original that has been replaced by the same message already is no mistake.
+Response tell(Context& context, const Call& call, const Decision& decision, const Message& edited) {
+  const TaskId copy = decision.task.replaced_by;
+  if (decision.verdict == Decision::Verdict::applied && decision.child != nullptr) {
+    context.count("edit", "applied");
+    const Task& child = decision.child->task;
+    Response response = changed_task(context, child);
+    response.status = 201;
+    response.headers.emplace_back("Location", "/v1/tasks/" + child.id.str());
+    return response;
+  }
+  Replacement there;
+  if (copy.value != 0)
+    there = context.reads.read([&](MysqlStore& store) { return replacement_of(store, copy, edited); });
+  context.count("edit", there.same ? "unchanged" : "refused");
+  if (there.same) return changed_task(context, *there.same);
+  if (decision.reason == kBodyTooLarge) return call.problem(413, decision.reason);
+  Decision refused = decision;
+  if (!there.why_not.empty()) refused.reason = there.why_not;
+  return refused_change(call, refused, {{"replaced_by", copy.value == 0 ? Json(nullptr) : Json(copy.str())}});
+}
+
+bool is_header_text(std::string_view text) {
+  return !text.empty() && text.size() <= 255 &&
+         std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; });
+}
+
+// The task of the call with its message.
+Original original_of(Context& context, const Call& call) {
+  const Task task = find_task(context, call).task;
+  if (!call.reserve(task.body_bytes * kCopies))
+    throw StoreError({Error::Kind::transient, "too many large messages are being read: try again later"});
+  return context.reads.read([&](MysqlStore& store) { return read_original(store, task.id); });
+}
+
+}  // namespace
+
+Response edit_task(Context& context, const Call& call) {
+  FieldErrors errors;
+  Fields fields(*call.json, "", errors);
+  const std::uint32_t version = read_version(context, call, fields);
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
+  const Changes changes = read_changes(fields);
+  fields.finish();
+  if (!errors.empty()) return call.problem(errors);
+  const Original original = original_of(context, call);
+  const MessagePtr message = edited_message(original, changes, context.reserved, errors);
+  if (message == nullptr) return call.problem(errors);
+  try {
+    return tell(context, call, carry_out(context, original, message, call.by_hand(version, reason)),
+                *message);
+  } catch (const StoreError&) {
+    context.count("edit", "failed");
+    throw;
+  }
+}
+
+// The whole message, as JSON: what an editor shows.
+Response show_message(Context& context, const Call& call) {
+  const Original found = original_of(context, call);
+  Response response = answer(200, to_json(found));
+  response.headers.emplace_back("ETag", etag(found.row.task));
+  return response;
+}
+
+// Never as a page: a body is a stranger's text.
+Response show_body(Context& context, const Call& call) {
+  const Original found = original_of(context, call);
+  const Task& task = found.row.task;
+  if (!body_stored(task)) return call.problem(404, not_stored_text(task));
+  Response response;
+  response.type = "application/octet-stream";
+  response.body = found.message->body;
+  response.headers = {{"ETag", etag(task)},
+                      {"X-Content-Type-Options", "nosniff"},
+                      {"Content-Disposition", "attachment; filename=\"" + task.id.str() + ".body\""}};
+  const std::string type = found.message->properties.content_type.value_or("");
+  if (is_header_text(type)) response.headers.emplace_back("Message-Content-Type", type);
+  return response;
 }
 
 }  // namespace rung::api

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/api/json/fields.h"
+#include "src/api/base/fields.h"
 #include "src/core/machine/machine.h"
 #include "src/core/message/message.h"
 #include "src/store/mysql/mysql_store.h"
@@ -29,8 +29,8 @@ struct Original {
   MessagePtr message;
   std::string origin_json;  // "" = it has none
 };
-// Errors: not_found (no such task, or its message has been deleted).
-Result<Original> read_original(MysqlStore& store, TaskId id);
+// Throws not_found: no such task, or its message has been deleted.
+Original read_original(MysqlStore& store, TaskId id);
 
 // {"retry_id", "version", "properties", "headers", "body_base64"}
 Json to_json(const Original& original);
@@ -43,14 +43,12 @@ MessagePtr edited_message(const Original& original, const Changes& changes, cons
 // With an id for the new task that is most likely free; if a store says kIdTaken, make another event.
 Event edit_event(const Original& original, const MessagePtr& edited, ByHand by_hand, EpochMs now);
 
-struct Edited {
-  enum class How { created, same, refused, changed_since, too_large, no_such_task };
-  How how = How::refused;
-  Task task;           // created, same: the new one; else the original
-  std::string reason;  // "" if created or same
+// What an edited task was replaced by.
+struct Replacement {
+  std::optional<Task> same = {};  // the copy, if it has the same message
+  std::string why_not = {};
 };
-// What became of an edit_event(). An original that has been replaced by the same message already: `same`.
-Result<Edited> outcome_of_edit(MysqlStore& store, const Decision& decision, const Message& edited);
+Replacement replacement_of(MysqlStore& store, TaskId copy, const Message& edited);
 
 // "line 2, column 5": where the text is not JSON; "" = it is.
 std::string where_not_json(std::string_view text);

@@ -1,14 +1,15 @@
+// POST /v1/tasks: reads what is submitted, hands it over, and answers task by task.
 #include "src/api/messages/submission.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "src/api/json/fields.h"
+#include "src/api/tasks/views.h"
 #include "src/core/machine/by_hand.h"
 #include "src/core/message/header_values.h"
 #include "src/core/message/identity.h"
-#include "src/core/message/message.h"
 
 namespace rung::api {
 
@@ -264,6 +265,194 @@ bool is_reserved(std::string_view name, const ReservedHeaders& reserved) {
 
 std::string reserved_text(std::string_view name) {
   return shown(name) + " is reserved for the broker or for Rung: leave it out";
+}
+
+namespace {
+
+constexpr const char* kPath = "/v1/tasks";
+
+// The outcome for one task of a request.
+struct Item {
+  int status = 0;
+  Json json;  // the task, or the problem
+  std::string etag, id;
+};
+
+Item refused(int status, std::string_view detail, const Json& more = Json()) {
+  return {status, problem_json(status, detail, kPath, more), "", ""};
+}
+
+Item with_task(int status, const TaskRow& row) {
+  return {status, to_json(row), etag(row.task), row.task.id.str()};
+}
+
+// Where it will go, as begin_delay() decides. "" = to an exchange.
+std::string queue_of(const Task& task, const RuleBook& rules) {
+  Target target{task.queue, task.exchange, task.routing_key};
+  const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag);
+  if (!target.is_set() && tag != nullptr) target = tag->target;
+  return normalised(target).queue;
+}
+
+Item same_or_conflict(const KnownTask& known, const std::string& content) {
+  if (content_of_origin(known.origin, MadeBy::submission) == content) return with_task(200, known.row);
+  return refused(
+      409,
+      "message_id " + known.row.task.message_id +
+          " was already submitted with different content; a new task needs a message_id of its own",
+      {{"code", "id_reused"}, {"retry_id", known.row.task.id.str()}});
+}
+
+const char* word_of(int status) {
+  switch (status) {
+    case 201:
+      return "created";
+    case 200:
+      return "same";
+    case 409:
+      return "conflict";
+    case 400:
+    case 403:
+    case 413:
+      return "invalid";
+    default:
+      return "failed";
+  }
+}
+
+// The tasks of one request: reads them, hands them over, and builds their answers one by one.
+class Batch {
+ public:
+  Batch(Context& context, const Call& call) : context_(context), call_(call) {}
+
+  void read(const Json& json, const std::string& prefix, const RuleBook& rules) {
+    FieldErrors errors;
+    ReadTask read = read_task(json, prefix, rules, context_.reserved, call_.who, errors);
+    Item item;
+    if (!errors.empty()) {
+      item = {400, problem_json(errors, kPath), "", ""};
+    } else if (const std::string queue = queue_of(read.submission.task.task, rules);
+               !holds(call_.person.queues, queue)) {
+      item = refused(403, outside_queues(call_.person, queue), outside_members(queue));
+    } else {
+      sent_.push_back(items_.size());
+      contents_.push_back(std::move(read.content));
+      batch_.push_back(std::move(read.submission));
+    }
+    items_.push_back(std::move(item));
+  }
+
+  // Throws if the whole request failed.
+  std::vector<Item> submit() {
+    if (!batch_.empty()) {
+      auto answers = context_.writes.submit(std::move(batch_));
+      if (!answers) {
+        context_.count("submit", "failed", static_cast<std::int64_t>(sent_.size()));
+        throw StoreError(answers.error());
+      }
+      tell(*answers);
+    }
+    for (const Item& item : items_) context_.count("submit", word_of(item.status));
+    return std::move(items_);
+  }
+
+ private:
+  void tell(const std::vector<bridge::Submitted>& answers) {
+    std::vector<TaskId> duplicates;
+    std::vector<std::size_t> at;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      Item& item = items_[sent_[i]];
+      switch (answers[i].answer.how) {
+        case Inserted::How::inserted:
+          item = with_task(201, context_.named(answers[i].task));
+          break;
+        case Inserted::How::duplicate:
+          duplicates.push_back(answers[i].answer.id);
+          at.push_back(i);
+          break;
+        case Inserted::How::too_large:
+          item = refused(413, "the body is too large for the database (max_allowed_packet)");
+          break;
+        case Inserted::How::not_held:
+        case Inserted::How::id_taken:
+          item = refused(503, "nothing was written: try again");
+          break;
+      }
+    }
+    if (duplicates.empty()) return;
+    auto rows = context_.reads.run([&](MysqlStore& store) { return store.known(duplicates); });
+    std::map<TaskId, KnownTask> known;
+    for (KnownTask& one : rows.value_or(std::vector<KnownTask>{}))
+      known.emplace(one.row.task.id, std::move(one));
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      Item& item = items_[sent_[at[i]]];
+      if (!rows) {  // the other tasks are committed, whatever happens here
+        item = refused(503,
+                       "a task with this message_id exists, and its content could not be compared: try again",
+                       {{"retry_id", duplicates[i].str()}});
+      } else if (const auto found = known.find(duplicates[i]); found != known.end()) {
+        item = same_or_conflict(found->second, contents_[at[i]]);
+      } else {
+        item = refused(503, "the task of this message_id is just being deleted: try again");
+      }
+    }
+  }
+
+  Context& context_;
+  const Call& call_;
+  std::vector<Submission> batch_;
+  std::vector<std::size_t> sent_;  // maps batch_ to items_
+  std::vector<std::string> contents_;
+  std::vector<Item> items_;
+};
+
+Response one_answer(const Item& item) {
+  Response response = answer(item.status, item.json);
+  if (item.status >= 300) {
+    response.type = "application/problem+json";
+    if (item.status == 503) response.headers.emplace_back("Retry-After", "1");
+    return response;
+  }
+  response.headers.emplace_back("ETag", item.etag);
+  if (item.status == 201) response.headers.emplace_back("Location", kPath + ("/" + item.id));
+  return response;
+}
+
+Response many_answers(std::vector<Item> items) {
+  int created = 0, same = 0, failed = 0;
+  Json results = Json::array();
+  for (Item& item : items) {
+    created += item.status == 201 ? 1 : 0;
+    same += item.status == 200 ? 1 : 0;
+    failed += item.status >= 300 ? 1 : 0;
+    Json one = {{"status", item.status}};
+    if (item.status < 300) {
+      one["location"] = kPath + ("/" + item.id);
+      one["etag"] = item.etag;
+    }
+    one[item.status < 300 ? "task" : "error"] = std::move(item.json);
+    results.push_back(std::move(one));
+  }
+  const int status = failed > 0 ? 207 : same > 0 ? 200 : 201;
+  return answer(status,
+                {{"created", created}, {"same", same}, {"failed", failed}, {"results", std::move(results)}});
+}
+
+}  // namespace
+
+Response submit_tasks(Context& context, const Call& call) {
+  const Json& json = *call.json;
+  const RuleBookPtr rules = context.rules();
+  Batch batch(context, call);
+  if (!json.is_array()) {
+    batch.read(json, "", *rules);
+    return one_answer(batch.submit().front());
+  }
+  if (json.empty() || json.size() > kMostTasks)
+    return call.problem(400, "an array must hold 1 to " + std::to_string(kMostTasks) + " tasks");
+  for (std::size_t i = 0; i < json.size(); ++i)
+    batch.read(json[i], "tasks[" + std::to_string(i) + "].", *rules);
+  return many_answers(batch.submit());
 }
 
 }  // namespace rung::api

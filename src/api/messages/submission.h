@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "src/api/json/fields.h"
-#include "src/api/json/json.h"
+#include "src/api/base/fields.h"
+#include "src/api/base/json.h"
 #include "src/core/base/result.h"
 #include "src/core/machine/by_hand.h"
 #include "src/core/message/message.h"

@@ -1,11 +1,16 @@
+// /v1/queues: what holds queues back, pause and resume. Pauses are kept in the database: every sidecar reads
+// them there (src/bridge/gates/gates.h).
 #include "src/api/queues/gates.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
+#include "src/api/base/context.h"
+#include "src/api/queues/config.h"
 #include "src/core/base/time.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::api {
 namespace {
@@ -23,17 +28,11 @@ struct AllGates {
   }
 };
 
-Result<AllGates> read_gates(MysqlStore& store) {
+AllGates read_gates(MysqlStore& store) {
   AllGates known;
-  auto pauses = store.pauses();
-  if (!pauses) return tl::unexpected(pauses.error());
-  for (Pause& pause : *pauses) known.pauses[pause.queue] = std::move(pause);
-  auto states = store.gate_states();
-  if (!states) return tl::unexpected(states.error());
-  for (GateState& state : *states) known.states[state.queue] = std::move(state);
-  const auto now = store.now();
-  if (!now) return tl::unexpected(now.error());
-  known.now = *now;
+  for (Pause& pause : need(store.pauses())) known.pauses[pause.queue] = std::move(pause);
+  for (GateState& state : need(store.gate_states())) known.states[state.queue] = std::move(state);
+  known.now = need(store.now());
   return known;
 }
 
@@ -49,35 +48,99 @@ std::string without_prefix(std::string text, std::string_view prefix) {
   return text;
 }
 
+Json shown_queue_json(const QueueGate& gate) {
+  Json json = gate_json(gate);
+  json["waiting"] = gate.waiting;
+  json["next_due_at"] = time_or_null(gate.next_at);
+  json["parked"] = gate.parked;
+  json["attached"] = gate.attached ? Json(*gate.attached) : Json();
+  json["unread"] = gate.unread;
+  return json;
+}
+
+// Whether the database knows the queue.
+bool has_seen(MysqlStore& store, const std::string& queue) {
+  if (!need(store.attachments({&queue, 1})).empty()) return true;
+  const auto tasks = store.count({.queue = queue}, 1);
+  if (!tasks && tasks.error().kind == Error::Kind::permanent) return false;  // a pattern, not a queue
+  return need(tasks) > 0;
+}
+
+[[noreturn]] void refuse(std::string why) {
+  throw StoreError({Error::Kind::permanent, std::move(why)}, true);
+}
+
+// No queue of that name can be paused. It need not exist.
+void refuse_name(Context& context, const std::string& queue) {
+  std::string why = wrong_queue_name(queue);
+  Target target;
+  target.queue = queue;
+  if (why.empty()) why = own_target(target, context.rules()->targets());
+  if (!why.empty()) refuse(std::move(why));
+}
+
+// The store refuses to count the tasks of a pattern.
+void refuse_pattern(MysqlStore& store, const std::string& queue) {
+  const auto count = store.count({.queue = queue}, 1);
+  if (!count && count.error().kind == Error::Kind::permanent) refuse(count.error().message);
+  need(count);
+}
+
+// The next probe of the queue's breaker is due now. Sidecars read that within a second.
+void probe_now(MysqlStore& store, const Call& call, const std::string& reason) {
+  need(store.change_gate(call.id, [&](GateState& state, EpochMs now) -> std::vector<SystemEvent> {
+    Breaker& breaker = state.breaker;
+    if (breaker.state != Breaker::State::open || !breaker.until || *breaker.until <= now) return {};
+    breaker.until = now;
+    return {{"breaker_probed", call.id, "by " + call.who + (reason.empty() ? "" : ": " + reason)}};
+  }));
+}
+
+// With the names of the columns of retry_queues.
+Json pause_json(const Pause& pause) {
+  Json json = {{"queue", pause.queue},
+               {"state", pause.over ? "flowing" : "paused"},
+               {"since", to_rfc3339(pause.since)},
+               {"until", time_or_null(pause.until)},
+               {"reason", text_or_null(pause.reason)},
+               {"by", text_or_null(pause.who)}};
+  if (pause.over) json["resumed_by"] = text_or_null(pause.resumed_by);
+  return json;
+}
+
+// The pause that ended, or the retry-after; `ended` names both, `retry_after` is the reason of the latter.
+// Without either the queue alone; the rest is null.
+Json resumed_json(const std::string& queue, const Resumed& resumed, bool probes) {
+  const auto& [pause, retry_after] = resumed;
+  Json json = {{"queue", queue}, {"since", nullptr},      {"until", nullptr}, {"reason", nullptr},
+               {"by", nullptr},  {"resumed_by", nullptr}, {"state", nullptr}, {"held_still", nullptr}};
+  if (resumed.any()) json.update(pause_json(pause ? *pause : *retry_after));
+  json["ended"] = Json::array();
+  if (pause) json["ended"].push_back("pause");
+  if (retry_after) json["ended"].push_back("retry_after");
+  if (probes) json["ended"].push_back("breaker_wait");
+  json["retry_after"] = retry_after ? text_or_null(retry_after->reason) : Json();
+  return json;
+}
+
 }  // namespace
 
-Result<std::map<std::string, std::int64_t>> unread_queues(MysqlStore& store) {
+std::map<std::string, std::int64_t> unread_queues(MysqlStore& store) {
   constexpr std::size_t kMost = 1000;  // as many are looked at
   std::map<std::string, std::int64_t> unread;
-  const auto queues = store.awaiting_queues(kMost);
-  if (!queues) return tl::unexpected(queues.error());
-  if (queues->empty()) return unread;
-  const auto records = store.attachments(*queues);
-  if (!records) return tl::unexpected(records.error());
-  for (const auto& [queue, record] : *records) {
+  const auto queues = need(store.awaiting_queues(kMost));
+  if (queues.empty()) return unread;
+  for (const auto& [queue, record] : need(store.attachments(queues))) {
     const auto& reading = record.reading;
     if (reading && reading->consumers == 0 && reading->ready > 0) unread[queue] = reading->ready;
   }
   return unread;
 }
 
-Result<std::vector<QueueGate>> read_queues(MysqlStore& store) {
-  auto gates = gates_in_force(store);
-  if (!gates) return gates;
-  const auto open = store.open_by_queue();
-  const auto known = store.attachments({});
-  if (!open) return tl::unexpected(open.error());
-  if (!known) return tl::unexpected(known.error());
-  const auto unread = unread_queues(store);
-  if (!unread) return tl::unexpected(unread.error());
+std::vector<QueueGate> read_queues(MysqlStore& store) {
   std::map<std::string, QueueGate> all;
-  for (QueueGate& gate : *gates) all[gate.queue] = std::move(gate);
-  for (const QueueStat& stat : *open) {
+  for (QueueGate& gate : gates_in_force(store)) all[gate.queue] = std::move(gate);
+  for (const QueueStat& stat : need(store.open_by_queue())) {
     QueueGate& gate = all[stat.queue];
     if (stat.state == State::parked) gate.parked = stat.tasks;
     if (stat.state != State::scheduled) continue;
@@ -85,46 +148,42 @@ Result<std::vector<QueueGate>> read_queues(MysqlStore& store) {
     gate.next_at = stat.oldest_due_at;
   }
   all.erase("");  // of tasks without one
-  for (const auto& [queue, record] : *known) {
+  for (const auto& [queue, record] : need(store.attachments({}))) {
     if (record.state == AttachmentState::unattached) continue;
     const bool attached = record.state == AttachmentState::attached;
     if (attached || all.contains(queue)) all[queue].attached = attached;
   }
-  for (const auto& [queue, ready] : *unread) all[queue].unread = ready;
-  gates->clear();
+  for (const auto& [queue, ready] : unread_queues(store)) all[queue].unread = ready;
+  std::vector<QueueGate> gates;
   for (auto& [queue, gate] : all) {
     gate.queue = queue;
     if (gate.state.empty()) gate.state = "flowing";
-    gates->push_back(std::move(gate));
+    gates.push_back(std::move(gate));
   }
   return gates;
 }
 
-Result<std::optional<QueueGate>> gate_of(MysqlStore& store, const std::string& queue) {
-  const auto known = read_gates(store);
-  if (!known) return tl::unexpected(known.error());
-  return known->of(queue);
+std::optional<QueueGate> gate_of(MysqlStore& store, const std::string& queue) {
+  return read_gates(store).of(queue);
 }
 
-Result<std::vector<QueueGate>> gates_in_force(MysqlStore& store) {
-  const auto known = read_gates(store);
-  if (!known) return tl::unexpected(known.error());
+std::vector<QueueGate> gates_in_force(MysqlStore& store) {
+  const AllGates known = read_gates(store);
   std::set<std::string> queues;
-  for (const auto& [queue, pause] : known->pauses) queues.insert(queue);
-  for (const auto& [queue, state] : known->states) queues.insert(queue);
+  for (const auto& [queue, pause] : known.pauses) queues.insert(queue);
+  for (const auto& [queue, state] : known.states) queues.insert(queue);
   std::vector<QueueGate> gates;
   for (const std::string& queue : queues) {
-    if (auto gate = known->of(queue)) gates.push_back(*std::move(gate));
+    if (auto gate = known.of(queue)) gates.push_back(*std::move(gate));
   }
   return gates;
 }
 
-Result<std::optional<QueueGate>> holding_gate(MysqlStore& store, const Task& task) {
+std::optional<QueueGate> holding_gate(MysqlStore& store, const Task& task) {
   if (task.queue.empty() || task.state != State::scheduled) return std::nullopt;
-  const auto known = read_gates(store);
-  if (!known) return tl::unexpected(known.error());
-  auto gate = known->of(task.queue);
-  if (gate && task.next_at && !holds_back(*gate, *task.next_at, known->now)) return std::nullopt;
+  const AllGates known = read_gates(store);
+  auto gate = known.of(task.queue);
+  if (gate && task.next_at && !holds_back(*gate, *task.next_at, known.now)) return std::nullopt;
   return gate;
 }
 
@@ -154,23 +213,107 @@ std::string gate_text(const QueueGate& gate) {
   return reason.empty() ? text : text + " (" + reason + ")";
 }
 
-Json gate_json(const QueueGate& gate) {
-  return {{"queue", gate.queue},
-          {"state", gate.state},
-          {"since", time_or_null(gate.since)},
-          {"until", time_or_null(gate.until)},
-          {"reason", text_or_null(gate.reason)},
-          {"by", text_or_null(gate.by)}};
+std::string wrong_queue_name(const std::string& queue) {
+  if (queue.empty() || queue.size() > kNameBytes || queue.find('\0') != std::string::npos || !is_utf8(queue))
+    return shown(queue) + " cannot be a queue: a name has 1 to 255 bytes of UTF-8";
+  return {};
 }
 
-Json to_json(const QueueGate& gate) {
-  Json json = gate_json(gate);
-  json["waiting"] = gate.waiting;
-  json["next_due_at"] = time_or_null(gate.next_at);
-  json["parked"] = gate.parked;
-  json["attached"] = gate.attached ? Json(*gate.attached) : Json();
-  json["unread"] = gate.unread;
+Json gate_json(const std::optional<QueueGate>& gate) {
+  if (!gate) return {};
+  return {{"queue", gate->queue},
+          {"state", gate->state},
+          {"since", time_or_null(gate->since)},
+          {"until", time_or_null(gate->until)},
+          {"reason", text_or_null(gate->reason)},
+          {"by", text_or_null(gate->by)}};
+}
+
+Json overview_queues(std::vector<QueueGate> gates, std::size_t most) {
+  const auto flows = [](const QueueGate& gate) { return gate.state == "flowing"; };
+  std::ranges::sort(gates, {}, [&](const QueueGate& gate) { return std::pair(flows(gate), -gate.waiting); });
+  const auto flowing = static_cast<std::size_t>(std::ranges::count_if(gates, flows));
+  const std::size_t shown = std::max(std::min(gates.size(), most), gates.size() - flowing);
+  Json json = {{"queues", Json::array()}, {"queues_left_out", gates.size() - shown}};
+  for (std::size_t i = 0; i < shown; ++i) json["queues"].push_back(shown_queue_json(gates[i]));
   return json;
+}
+
+// In the order of their names, by bytes.
+Response list_queues(Context& context, const Call& call) {
+  auto gates = context.reads.read([](MysqlStore& store) { return read_queues(store); });
+  const Page page = call.query.page();
+  std::erase_if(gates, [&](const QueueGate& gate) { return gate.queue <= page.cursor; });
+  return answer(200, page_of(
+                         "queues", gates, page.limit, [](const QueueGate& gate) { return gate.queue; },
+                         shown_queue_json));
+}
+
+Response show_queue(Context& context, const Call& call) {
+  const std::string& queue = call.id;
+  const RuleBookPtr rules = context.rules();
+  const auto found = context.reads.read([&](MysqlStore& store) -> std::optional<QueueGate> {
+    const auto gates = read_queues(store);
+    if (const auto gate = std::ranges::find(gates, queue, &QueueGate::queue); gate != gates.end())
+      return *gate;
+    if (!rules->queues().contains(queue) && !has_seen(store, queue)) return std::nullopt;
+    return QueueGate{queue, "flowing", {}, {}, "", "", 0, {}};
+  });
+  if (!found)
+    return call.problem(
+        404, "the queue " + shown(queue) +
+                 " is not known: it has no task, is not attached, and the config does not name it: "
+                 "GET /v1/queues");
+  Json json = shown_queue_json(*found);
+  json["config"] = queue_config_json(*rules, queue);
+  return answer(200, json);
+}
+
+Response pause_queue(Context& context, const Call& call) {
+  FieldErrors errors;
+  Fields fields(*call.json, "", errors);
+  const auto lasts = fields.duration("for", Ms{1});
+  auto until = fields.time("until");
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
+  if (lasts && until) fields.wrong("for", "cannot be combined with until");
+  fields.finish();
+  if (!errors.empty()) return call.problem(errors);
+  refuse_name(context, call.id);
+  return answer(200, pause_json(context.reads.read_once([&](MysqlStore& store) {
+                  refuse_pattern(store, call.id);
+                  const EpochMs now = need(store.now());
+                  if (lasts) until = now + *lasts;
+                  if (until && *until <= now)
+                    refuse(format_utc(*until) + " UTC has passed: a pause ends in the future");
+                  return need(store.pause({call.id, until, call.who, reason}));
+                })));
+}
+
+// Ends the pause, and a consumer's retry-after that holds back the queue; with `probe` an open breaker does
+// not wait any longer for its next probe. If nothing is in force there is nothing to do, which is no error: a
+// request may be repeated.
+Response resume_queue(Context& context, const Call& call) {
+  FieldErrors errors;
+  Fields fields(*call.json, "", errors);
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
+  const bool probe = fields.flag("probe").value_or(false);
+  fields.finish();
+  if (!errors.empty()) return call.problem(errors);
+  refuse_name(context, call.id);
+  return answer(200, context.reads.read_once([&](MysqlStore& store) {
+    const Resumed ended = need(store.resume(call.id, call.who, reason));
+    if (!ended.any()) refuse_pattern(store, call.id);
+    auto gate = gate_of(store, call.id);
+    const bool probes = probe && gate && gate->state == "breaker_open";
+    if (probes) {
+      probe_now(store, call, reason);
+      gate = gate_of(store, call.id);
+    }
+    Json json = resumed_json(call.id, ended, probes);
+    json["state"] = gate ? gate->state : "flowing";
+    json["held_still"] = gate ? Json(gate_text(*gate)) : Json();
+    return json;
+  }));
 }
 
 }  // namespace rung::api

@@ -1,39 +1,45 @@
-// What holds back the tasks of a queue, for HTTP and the command line. Cheap, unlike the view retry_queues:
-// counts no tasks. Thread: as the store's.
+// What holds back the tasks of a queue. Cheap, unlike the view retry_queues: counts no tasks. Thread: as the
+// store's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "src/api/json/json.h"
+#include "src/api/base/json.h"
 #include "src/core/task/task.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
 // By queue: how many messages wait in it, if it has no consumer, and deliveries to it await an answer.
-Result<std::map<std::string, std::int64_t>> unread_queues(MysqlStore& store);
-// The rows of retry_queues, and the other queues that have tasks which have not ended, or are attached.
-Result<std::vector<QueueGate>> read_queues(MysqlStore& store);
+std::map<std::string, std::int64_t> unread_queues(MysqlStore& store);
+// The rows of retry_queues, and the other queues that have tasks which have not ended, or are attached; by
+// name.
+std::vector<QueueGate> read_queues(MysqlStore& store);
+// {"queues", "queues_left_out"}: what is held first, which is never left out, then those with the most
+// waiting tasks, `most` in all. A page takes a queue that is missing for a flowing one.
+Json overview_queues(std::vector<QueueGate> gates, std::size_t most);
 
 // The gate that holds the queue back, without waiting and next_at; none: it flows.
-Result<std::optional<QueueGate>> gate_of(MysqlStore& store, const std::string& queue);
+std::optional<QueueGate> gate_of(MysqlStore& store, const std::string& queue);
 // All queues that are held back.
-Result<std::vector<QueueGate>> gates_in_force(MysqlStore& store);
+std::vector<QueueGate> gates_in_force(MysqlStore& store);
 // The gate that holds back this task; none: it does not wait for one, or is due only after its end.
-Result<std::optional<QueueGate>> holding_gate(MysqlStore& store, const Task& task);
+std::optional<QueueGate> holding_gate(MysqlStore& store, const Task& task);
 
 // "queue orders is paused until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
 std::string gate_text(const QueueGate& gate);
 // "breaker open": the state for people.
 std::string state_text(const QueueGate& gate);
+// Why no queue can have this name; "" = one can.
+std::string wrong_queue_name(const std::string& queue);
 
-// With the names of the columns of retry_queues, but next_due_at for its next_at; and parked, attached.
-Json to_json(const QueueGate& gate);
-// The same without waiting, next_due_at, parked and attached.
-Json gate_json(const QueueGate& gate);
+// With the names of the columns of retry_queues, without waiting, next_due_at, parked and attached. None:
+// null.
+Json gate_json(const std::optional<QueueGate>& gate);
 
 }  // namespace rung::api

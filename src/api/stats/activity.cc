@@ -5,6 +5,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "src/api/base/context.h"
 #include "src/core/base/time.h"
 
 namespace rung::api {
@@ -35,19 +36,24 @@ std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs 
   return range;
 }
 
-Result<Activity> read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now) {
-  Activity activity;
-  const auto range = activity_range(asked, now);
-  if (!range) return activity;
-  const auto there = store.activity(*range);
-  if (!there) return tl::unexpected(there.error());
-  activity.step = range->step;
-  auto next = there->begin();
-  for (EpochMs at = range->from; at < range->until; at = at + range->step) {
-    const bool has = next != there->end() && next->at == at;
-    activity.points.push_back(has ? *next++ : ActivityPoint{at, {}});
+Json read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now) {
+  Ms step = kActivityMinute;
+  Json points = Json::array();
+  if (const auto range = activity_range(asked, now)) {
+    step = range->step;
+    const std::vector<ActivityPoint> there = need(store.activity(*range));
+    auto next = there.begin();
+    for (EpochMs at = range->from; at < range->until; at = at + step) {
+      const bool has = next != there.end() && next->at == at;
+      const ActivityCounts counts = has ? (next++)->counts : ActivityCounts{};
+      points.push_back({{"at", to_rfc3339(at)},
+                        {"failed", counts.failed},
+                        {"retried", counts.retried},
+                        {"succeeded", counts.succeeded}});
+    }
   }
-  return activity;
+  return {{"step_s", std::chrono::duration_cast<std::chrono::seconds>(step).count()},
+          {"points", std::move(points)}};
 }
 
 std::optional<std::string> counted_with(const RuleBook& rules, const std::string& queue) {
@@ -56,16 +62,17 @@ std::optional<std::string> counted_with(const RuleBook& rules, const std::string
   return own ? std::nullopt : std::optional<std::string>(kOtherQueues);
 }
 
-Json to_json(const Activity& activity) {
-  Json points = Json::array();
-  for (const auto& [at, counts] : activity.points) {
-    points.push_back({{"at", to_rfc3339(at)},
-                      {"failed", counts.failed},
-                      {"retried", counts.retried},
-                      {"succeeded", counts.succeeded}});
-  }
-  return {{"step_s", std::chrono::duration_cast<std::chrono::seconds>(activity.step).count()},
-          {"points", std::move(points)}};
+// `queue`, `from` and `to`: the last hour of all queues, if nothing is said.
+Response show_activity(Context& context, const Call& call) {
+  const std::string queue = call.query.text("queue");
+  const auto from = call.query.time("from"), to = call.query.time("to");
+  if (from && to && *from >= *to) return call.problem(FieldErrors{{"to", "must be later than from"}});
+  Json json = context.reads.read([&](MysqlStore& store) {
+    const EpochMs now = need(store.now()), until = to.value_or(now);
+    return read_activity(store, {queue, from.value_or(until - kUsualActivity), until}, now);
+  });
+  json["counted_with"] = text_or_null(counted_with(*context.rules(), queue).value_or(""));
+  return answer(200, json);
 }
 
 }  // namespace rung::api

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/api/json/json.h"
-#include "src/core/base/result.h"
+#include "src/api/base/json.h"
 #include "src/core/rules/policy.h"
 #include "src/store/mysql/mysql_store.h"
 
@@ -19,17 +18,12 @@ struct ActivityAsked {
   std::string queue = {};  // "" = all together
   EpochMs from, until;
 };
-struct Activity {
-  Ms step = kActivityMinute;
-  std::vector<ActivityPoint> points;  // each step, also those in which nothing happened
-};
 
 // Whole steps, few enough, that cover what is asked for and kept at `now`; none: it is all older, or to come.
 std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs now);
-Result<Activity> read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now);
+// A point for each step, also for those in which nothing happened.
+Json read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now);
 // "(other)" if these rules give the queue no counts of its own. None: it may have some.
 std::optional<std::string> counted_with(const RuleBook& rules, const std::string& queue);
-
-Json to_json(const Activity& activity);
 
 }  // namespace rung::api

@@ -1,28 +1,158 @@
+// The service: /v1/nodes (the instances), /v1/stats (counts, and how late tasks are), /v1/overview (that and
+// the queues), /v1/now (the database's time), /v1/you, /healthz, /readyz.
 #include "src/api/stats/stats.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
+#include "levels/duration.h"
+#include "src/api/base/context.h"
 #include "src/api/queues/gates.h"
-#include "src/core/base/time.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::api {
 namespace {
 
-Result<LateTasks> read_late(MysqlStore& store, EpochMs due_before) {
+constexpr Ms kHiddenAfter = std::chrono::hours{24};  // older nodes are shown only on request
+constexpr Ms kOverviewCounts{100};                   // ended tasks, for /v1/overview
+constexpr Ms kMaxOverdue{60'000};
+constexpr std::size_t kMostQueues = 200;
+
+// The shards that a node owns by valid leases, or that no node owns.
+struct OwnedShards {
+  std::vector<int> shards;
+  std::optional<EpochMs> changed_at;  // when the latest of them was acquired
+  std::int64_t overdue = 0;
+  std::optional<EpochMs> oldest;  // due time of the oldest overdue task
+};
+
+struct Nodes {
+  EpochMs now;
+  std::vector<NodeRow> rows;
+  std::string config;   // fingerprint that most live nodes have; "" = none is the most frequent
+  bool differ = false;  // live nodes have different ones
+  std::map<int, OwnedShards> held;
+  OwnedShards unowned;
+  std::size_t hidden = 0;  // number of nodes not shown
+
+  bool is_live(const NodeRow& node) const { return node.expires_at > now; }
+};
+
+// REQUIRES: rows are read.
+void compare_configs(Nodes& nodes) {
+  std::map<std::string, int> count;
+  for (const NodeRow& node : nodes.rows) {
+    if (nodes.is_live(node) && !node.config.empty()) ++count[node.config];
+  }
+  nodes.differ = count.size() > 1;
+  int most = 0;
+  for (const auto& [config, times] : count) {
+    if (times == most) nodes.config.clear();
+    if (times > most) nodes.config = config;
+    most = std::max(most, times);
+  }
+}
+
+void add(OwnedShards& owned, const ShardRow& shard, const std::map<int, ShardOverdue>& late) {
+  owned.shards.push_back(shard.shard);
+  if (shard.acquired_at)
+    owned.changed_at = std::max(owned.changed_at.value_or(EpochMs{}), *shard.acquired_at);
+  const auto it = late.find(shard.shard);
+  if (it == late.end()) return;
+  owned.overdue += it->second.tasks;
+  owned.oldest = std::min(owned.oldest.value_or(it->second.oldest), it->second.oldest);
+}
+
+// `all`: also nodes that ended over a day ago.
+Nodes read_nodes(MysqlStore& store, EpochMs now, bool all) {
+  std::vector<NodeRow> rows = need(store.nodes());
+  const std::vector<ShardRow> shards = need(store.shards());
+  std::map<int, ShardOverdue> late;
+  for (const ShardOverdue& one : need(store.overdue())) late[one.shard] = one;
+  Nodes nodes;
+  nodes.now = now;
+  for (const ShardRow& shard : shards) {
+    const bool held = shard.owner != 0 && shard.expires_at && *shard.expires_at > now;
+    add(held ? nodes.held[shard.owner] : nodes.unowned, shard, late);
+  }
+  for (NodeRow& row : rows) {
+    const bool ended_long_ago = row.expires_at + kHiddenAfter < now && !nodes.held.contains(row.id);
+    if (ended_long_ago && !all) {
+      ++nodes.hidden;
+    } else {
+      nodes.rows.push_back(std::move(row));
+    }
+  }
+  compare_configs(nodes);
+  return nodes;
+}
+
+Json problems_json(const std::vector<HealthProblem>& problems) {
+  Json json = Json::array();
+  for (const HealthProblem& p : problems)
+    json.push_back({{"name", p.name}, {"detail", p.detail}, {"since", to_rfc3339(p.since)}});
+  return json;
+}
+
+void put(Json& json, const OwnedShards& owned, EpochMs now) {
+  json["shards"] = owned.shards;
+  json["overdue"] = owned.overdue;
+  json["oldest_overdue_ms"] = owned.oldest ? Json((now - *owned.oldest).count()) : Json();
+}
+
+Json node_json(const Nodes& nodes, const NodeRow& node) {
+  const bool live = nodes.is_live(node);
+  const auto it = nodes.held.find(node.id);
+  const OwnedShards owned = it == nodes.held.end() ? OwnedShards{} : it->second;
+  // A clean shutdown sets expires_at to its time.
+  const char* const state = live ? "live" : node.expires_at > node.seen_at ? "dead" : "left";
+  Json json = {
+      {"node", node.name},
+      {"state", state},
+      {"since", to_rfc3339(live ? node.started_at : node.expires_at)},
+      {"started_at", to_rfc3339(node.started_at)},
+      {"seen_at", to_rfc3339(node.seen_at)},
+      {"expires_at", to_rfc3339(node.expires_at)},
+      {"version", node.version},
+      {"address", node.address},
+      {"config", text_or_null(node.config)},
+      {"config_differs", nodes.differ && live && !node.config.empty() && node.config != nodes.config},
+      {"problems", problems_json(node.problems)},
+      {"taken_at", time_or_null(owned.changed_at)}};
+  put(json, owned, nodes.now);
+  return json;
+}
+
+Json unowned_json(const Nodes& nodes) {
+  Json json;
+  put(json, nodes.unowned, nodes.now);
+  return json;
+}
+
+// Tasks that are overdue by more than a bound. Not those of queues that something holds back: they are late
+// by intent.
+struct LateTasks {
+  std::size_t tasks = 0;  // counting stops at kMostLate of each shard and state
+  TaskId oldest;          // of tasks > 0 ...
+  EpochMs due_at;         // ... and since when
+};
+
+LateTasks read_late(MysqlStore& store, EpochMs due_before) {
   std::vector<int> all(kShards);
   std::iota(all.begin(), all.end(), 0);
-  const auto gates = gates_in_force(store);
-  if (!gates) return tl::unexpected(gates.error());
   std::vector<std::string> held_back;
-  for (const QueueGate& gate : *gates) held_back.push_back(gate.queue);
+  for (const QueueGate& gate : gates_in_force(store)) held_back.push_back(gate.queue);
   LateTasks late;
   // Publishes without a confirm, and silences that nobody ended, are overdue too.
   for (const State state : {State::scheduled, State::publishing, State::awaiting}) {
-    auto due = store.due(state, all, std::nullopt, due_before, kMostLate, held_back);
-    if (!due) return tl::unexpected(due.error());
-    for (const DueEntry& entry : *due) {
+    for (const DueEntry& entry :
+         need(store.due(state, all, std::nullopt, due_before, kMostLate, held_back))) {
       if (late.tasks++ > 0 && entry.at >= late.due_at) continue;
       late.oldest = entry.id;
       late.due_at = entry.at;
@@ -31,88 +161,141 @@ Result<LateTasks> read_late(MysqlStore& store, EpochMs due_before) {
   return late;
 }
 
-}  // namespace
-
-Result<Stats> read_stats(MysqlStore& store, TaskCounter& counter, const StatsQuestion& question) {
-  const EpochMs now = question.now;
-  Stats stats;
-  auto tasks = counter.count(store, now, question.count_for);
-  if (!tasks) return tl::unexpected(tasks.error());
-  stats.tasks = *std::move(tasks);
-  auto promises = store.promises();
-  if (!promises) return tl::unexpected(promises.error());
-  stats.promises = *std::move(promises);
-  auto nodes = read_nodes(store, now, false);
-  if (!nodes) return tl::unexpected(nodes.error());
-  stats.nodes = *std::move(nodes);
-  std::erase_if(stats.nodes.rows,
-                [&](const NodeRow& node) { return state_of(node, now) != NodeState::live; });
-  auto late = read_late(store, now - question.max_overdue);
-  if (!late) return tl::unexpected(late.error());
-  stats.late = *late;
-  return stats;
-}
-
-std::optional<double> share_of(const PromiseCounts& counts) {
-  const std::int64_t all = counts.in_time + counts.late;
-  if (all == 0) return std::nullopt;
-  return static_cast<double>(counts.in_time) / static_cast<double>(all);
-}
-
-TaskSums sums_of(const std::vector<QueueStat>& queues) {
-  TaskSums sums;
-  for (const QueueStat& q : queues) {
-    sums.tasks[q.state] += q.tasks;
-    sums.overdue += q.overdue;
-  }
-  return sums;
-}
-
-Json to_json(const TaskSums& sums) {
-  Json json = Json::object();
-  for (const auto& [state, tasks] : sums.tasks) json[std::string(to_word(state))] = tasks;
-  return json;
-}
-
-namespace {
-
+// `share`: of the deliveries that no gate held up; null: there were none.
 Json promise_json(const PromiseCounts& counts) {
-  const auto share = share_of(counts);
-  return {{"share", share ? Json(*share) : Json()},
+  const std::int64_t all = counts.in_time + counts.late;
+  return {{"share", all > 0 ? Json(static_cast<double>(counts.in_time) / static_cast<double>(all)) : Json()},
           {"in_time", counts.in_time},
           {"late", counts.late},
           {"gated", counts.gated}};
 }
 
-}  // namespace
-
-Json to_json(const Stats& stats, EpochMs now) {
-  const TaskSums sums = sums_of(stats.tasks.queues);
-  Json json = {{"by_queue", Json::array()}};
-  for (const QueueStat& q : stats.tasks.queues) {
+void add_counts(Json& json, const TaskCount& count) {
+  std::map<State, std::int64_t> totals;
+  std::int64_t overdue = 0;
+  for (const QueueStat& q : count.queues) {
+    totals[q.state] += q.tasks;
+    overdue += q.overdue;
     json["by_queue"].push_back({{"queue", text_or_null(q.queue)},
                                 {"state", to_word(q.state)},
                                 {"tasks", q.tasks},
                                 {"oldest_due_at", time_or_null(q.oldest_due_at)},
                                 {"overdue", q.overdue}});
   }
-  json["late_by"] = Json::array();
-  for (const PromiseRow& row : stats.promises) {
+  json["totals"] = Json::object();
+  for (const auto& [state, tasks] : totals) json["totals"][std::string(to_word(state))] = tasks;
+  json["ended_counted_at"] = time_or_null(count.ended_at);
+  json["overdue"] = overdue;
+}
+
+// `count_for`: how long ended tasks are counted.
+Json stats_json(MysqlStore& store, TaskCounter& counter, Ms max_overdue, Ms count_for) {
+  const EpochMs now = need(store.now());
+  Json json = {{"now", to_rfc3339(now)}, {"by_queue", Json::array()}, {"late_by", Json::array()}};
+  add_counts(json, need(counter.count(store, now, count_for)));
+  for (const PromiseRow& row : need(store.promises())) {
     json["late_by"].push_back({{"queue", row.queue},
                                {"last_hour", promise_json(row.last_hour)},
                                {"last_day", promise_json(row.last_day)}});
   }
-  const bool late = stats.late.tasks > 0;
-  json["totals"] = to_json(sums);
-  json["ended_counted_at"] = time_or_null(stats.tasks.ended_at);
-  json["overdue"] = sums.overdue;
-  json["overdue_beyond_bound"] = stats.late.tasks;
-  json["oldest_overdue_ms"] = late ? Json((now - stats.late.due_at).count()) : Json();
-  json["oldest_overdue_id"] = late ? Json(stats.late.oldest.str()) : Json();
+  const Nodes nodes = read_nodes(store, now, false);
+  const LateTasks late = read_late(store, now - max_overdue);
+  json["overdue_beyond_bound"] = late.tasks;
+  json["oldest_overdue_ms"] = late.tasks > 0 ? Json((now - late.due_at).count()) : Json();
+  json["oldest_overdue_id"] = late.tasks > 0 ? Json(late.oldest.str()) : Json();
   json["nodes"] = Json::array();
-  for (const NodeRow& node : stats.nodes.rows) json["nodes"].push_back(node_json(stats.nodes, node, now));
-  json["unowned"] = unowned_json(stats.nodes, now);
+  for (const NodeRow& node : nodes.rows) {
+    if (nodes.is_live(node)) json["nodes"].push_back(node_json(nodes, node));
+  }
+  json["unowned"] = unowned_json(nodes);
   return json;
+}
+
+}  // namespace
+
+std::size_t unowned_shards(std::span<const ShardRow> shards, std::span<const NodeRow> live, EpochMs now) {
+  std::set<int> owned;
+  for (const ShardRow& row : shards) {
+    const bool alive = row.owner != 0 && row.expires_at && *row.expires_at >= now && row.shard >= 0 &&
+                       row.shard < kShards && std::ranges::find(live, row.owner, &NodeRow::id) != live.end();
+    if (alive) owned.insert(row.shard);
+  }
+  return kShards - owned.size();
+}
+
+// `all=true`: also nodes that ended over a day ago.
+Response list_nodes(Context& context, const Call& call) {
+  const Nodes nodes = context.reads.read(
+      [&](MysqlStore& store) { return read_nodes(store, need(store.now()), call.query.flag("all")); });
+  Json json = page_by_id(
+      "nodes", nodes.rows, call.query.page(), [](const NodeRow& node) { return node.id; },
+      [&](const NodeRow& node) { return node_json(nodes, node); });
+  json["unowned"] = unowned_json(nodes);
+  json["not_shown"] = nodes.hidden;
+  return answer(200, json);
+}
+
+// `max_overdue=1m`: later than this is beyond the bound.
+Response show_stats(Context& context, const Call& call) {
+  const std::string bound = call.query.text("max_overdue");
+  const Ms max_overdue = bound.empty() ? kMaxOverdue : *levels::parse_duration(bound);
+  return answer(200, context.reads.read([&](MysqlStore& store) {
+    return stats_json(store, context.counter, max_overdue, context.counting_stats);
+  }));
+}
+
+// What stats say, and the queues: those that are held first, and as many as a page shows.
+Response show_overview(Context& context, const Call&) {
+  Response response;
+  response.body = need(context.overview.get([&] {
+    return context.reads.result_of([&](MysqlStore& store) {
+      Json json = stats_json(store, context.counter, kMaxOverdue, kOverviewCounts);
+      json.update(overview_queues(read_queues(store), kMostQueues));
+      return escape_controls_in_json(dump(json)) + "\n";
+    });
+  }));
+  return response;
+}
+
+// The database's time, by which tasks are due: a client's clock may be wrong.
+Response show_now(Context& context, const Call&) {
+  const EpochMs now = context.reads.read([](MysqlStore& store) { return need(store.now()); });
+  return answer(200, {{"now", to_rfc3339(now)}});
+}
+
+Response show_health(Context& context, const Call& call) {
+  if (!context.vitals()) return call.problem(503, "the event loop does not respond: this process hangs");
+  return answer(200, {{"status", "ok"}});
+}
+
+Response show_ready(Context& context, const Call& call) {
+  const auto vitals = context.vitals();
+  Json checks = Json::object();
+  const auto check = [&](const char* name, bool ok) { checks[name] = ok; };
+  const Vitals v = vitals.value_or(Vitals{});
+  check("broker", v.broker_consuming && v.broker_publishing);
+  check("database", v.database);
+  check("shards", v.shards > 0);
+  check("taking", vitals.has_value() && !v.draining);
+  for (const HealthProblem& p : v.problems) {
+    if (p.not_ready) check(p.name.c_str(), false);
+  }
+  std::string missing;
+  for (const auto& [name, ok] : checks.items()) {
+    if (!ok.get<bool>()) missing.append(missing.empty() ? "" : ", ").append(name);
+  }
+  const Json problems = problems_json(v.problems);
+  if (missing.empty()) {
+    return answer(200,
+                  {{"status", "ready"}, {"checks", checks}, {"problems", problems}, {"config", v.config}});
+  }
+  return call.problem(503, "not ready: " + missing, {{"checks", checks}, {"problems", problems}});
+}
+
+// `queue`: what it may do to this queue; empty: to what names no queue.
+Response show_you(Context&, const Call& call) {
+  const auto queue = call.query.has("queue") ? std::optional(call.query.text("queue")) : std::nullopt;
+  return answer(200, person_json(call.person, queue));
 }
 
 }  // namespace rung::api

@@ -1,75 +1,40 @@
-#include "src/api/tasks/causes.h"
-
-#include <algorithm>
+// /v1/causes: what fails, why, and what people have said about it.
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <optional>
+#include <string>
 
 #include "src/api/tasks/views.h"
-#include "src/core/base/time.h"
 
 namespace rung::api {
 namespace {
 
 constexpr std::int64_t kCountedByHeader = 10'000;  // tasks
+constexpr std::string_view kCauseStates = "must be new, known, working, ignored, resolved or regressed";
 
-tl::unexpected<Error> no_cause(const std::string& cause) {
-  return tl::unexpected(Error{Error::Kind::not_found, "no such cause: " + cause});
+[[noreturn]] void no_such_cause(const Call& call) {
+  throw StoreError({Error::Kind::not_found, "no such cause: " + call.id});
 }
 
-}  // namespace
-
-Result<Causes> read_causes(MysqlStore& store, CauseFilter filter) {
-  const auto most = static_cast<std::size_t>(filter.limit);
-  ++filter.limit;
-  auto rows = store.causes(filter);
-  if (!rows) return tl::unexpected(rows.error());
-  Causes out{*std::move(rows), ""};
-  if (out.rows.size() > most) {
-    out.rows.resize(most);
-    out.next = std::to_string(filter.offset + static_cast<std::int64_t>(most));
-  }
-  return out;
+CauseFilter cause_filter_of(const Query& query) {
+  CauseFilter filter;
+  const Page page = query.page();
+  filter.limit = page.limit;
+  filter.offset = id_of_cursor(page.cursor).value_or(0);
+  filter.with_tasks = query.flag("with_tasks");
+  filter.since = query.time("since");
+  filter.queue = query.text("queue");
+  for (const std::string& word : query.words("state")) filter.states.push_back(*cause_state_from(word));
+  return filter;
 }
 
-Result<Json> read_cause(MysqlStore& store, const std::string& cause,
-                        const std::vector<std::string>& index_headers) {
-  if (!is_cause_id(cause)) return no_cause(cause);
-  const auto rows = store.causes({.id = cause});
-  if (!rows) return tl::unexpected(rows.error());
-  if (rows->empty()) return no_cause(cause);
-  Json json = to_json(rows->front());
-  json["by_header"] = Json::array();
-  Filter open;
-  open.cause = cause;
-  open.states = {State::scheduled, State::publishing, State::awaiting, State::parked};
-  for (const std::string& header : index_headers) {
-    const CountBy by{"header", header};
-    const auto counts = store.count_by(open, by, kCountedByHeader);
-    if (!counts) return tl::unexpected(counts.error());
-    json["by_header"].push_back(to_json(*counts, by, kCountedByHeader));
-  }
-  return json;
+CauseRow find_cause(MysqlStore& store, const Call& call) {
+  if (!is_cause_id(call.id)) no_such_cause(call);
+  auto rows = need(store.causes({.id = call.id}));
+  if (rows.empty()) no_such_cause(call);
+  return std::move(rows.front());
 }
 
-Result<CauseRow> change_cause(MysqlStore& store, const std::string& cause, const CauseTriage& triage,
-                              const std::string& who) {
-  if (!is_cause_id(cause)) return no_cause(cause);
-  auto changed = store.triage(cause, triage, who);
-  if (!changed) return tl::unexpected(changed.error());
-  if (!*changed) return no_cause(cause);
-  return **std::move(changed);
-}
-
-bool is_cause_id(std::string_view text) {
-  return text.size() == 12 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
-std::string advice(std::string_view error_type, std::string_view sample) {
-  if (!error_type.empty() || !sample.starts_with("dead-lettered: rejected")) return {};
-  return "the consumer rejects without a reason. To see the reason here, publish the message to rung.failed "
-         "with the headers retry-error and retry-error-type instead of rejecting it: docs/causes.md";
-}
-
+// With the names of the columns of retry_causes.
 Json to_json(const CauseRow& cause) {
   return {{"cause_id", cause.id},
           {"queue", text_or_null(cause.queue)},
@@ -90,10 +55,60 @@ Json to_json(const CauseRow& cause) {
           {"worse_at", time_or_null(cause.worse_at)}};
 }
 
-Json to_json(const Causes& causes) {
-  Json list = Json::array();
-  for (const CauseRow& cause : causes.rows) list.push_back(to_json(cause));
-  return {{"causes", std::move(list)}, {"next", text_or_null(causes.next)}};
+}  // namespace
+
+// `next` is the offset of the next page, since their order changes all the time.
+Response list_causes(Context& context, const Call& call) {
+  CauseFilter filter = cause_filter_of(call.query);
+  const int limit = filter.limit++;
+  const auto causes = context.read_filtered({.queue = filter.queue},
+                                            [&](MysqlStore& store) { return need(store.causes(filter)); });
+  return answer(200, page_of(
+                         "causes", causes, limit,
+                         [&](const CauseRow&) { return std::to_string(filter.offset + limit); },
+                         [](const CauseRow& cause) { return to_json(cause); }));
+}
+
+// With its tasks under way and parked by each of the indexed headers: {"cause_id": ..., "by_header": [{"by":
+// "header.tenant", "groups": [...], ...}]}.
+Response show_cause(Context& context, const Call& call) {
+  return answer(200, context.reads.read([&](MysqlStore& store) {
+    Json json = to_json(find_cause(store, call));
+    json["by_header"] = Json::array();
+    Filter open;
+    open.cause = call.id;
+    open.states = {State::scheduled, State::publishing, State::awaiting, State::parked};
+    for (const std::string& header : context.index_headers)
+      json["by_header"].push_back(count_tasks(store, open, CountBy{"header", header}, kCountedByHeader));
+    return json;
+  }));
+}
+
+// It never changes.
+std::string queue_of_cause(Context& context, const Call& call) {
+  return context.reads.read([&](MysqlStore& store) { return find_cause(store, call).queue; });
+}
+
+Response change_cause(Context& context, const Call& call) {
+  FieldErrors errors;
+  Fields fields(*call.json, "", errors);
+  CauseTriage triage;
+  if (const auto state = fields.text("state", kNameBytes)) {
+    triage.state = cause_state_from(*state);
+    if (!triage.state) fields.wrong("state", std::string(kCauseStates));
+  }
+  triage.owner = fields.text("owner", kCauseOwnerBytes);
+  triage.note = fields.text("note", kCauseNoteBytes);
+  triage.link = fields.text("link", kCauseLinkBytes);
+  fields.finish();
+  if (errors.empty() && !triage.state && !triage.owner && !triage.note && !triage.link)
+    fields.wrong("state", "nothing to change: give state, owner, note or link");
+  if (!errors.empty()) return call.problem(errors);
+  if (!is_cause_id(call.id)) no_such_cause(call);
+  const auto cause = context.reads.read_once(
+      [&](MysqlStore& store) { return need(store.triage(call.id, triage, call.who)); });
+  if (!cause) no_such_cause(call);
+  return answer(200, to_json(*cause));
 }
 
 }  // namespace rung::api

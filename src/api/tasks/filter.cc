@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/api/tasks/causes.h"
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 
@@ -12,14 +11,6 @@ namespace {
 
 using Text = std::string Filter::*;
 using Time = std::optional<EpochMs> Filter::*;
-
-std::string known_conditions() {
-  std::string names;
-  for (const Condition& one : kConditions)
-    names.append(names.empty() ? "" : ", ")
-        .append(one.param.is == Param::Is::headers ? "header.NAME" : one.param.name);
-  return names;
-}
 
 // REQUIRES: the value is a valid one.
 void set(Filter& filter, const Condition& condition, const std::string& name, const std::string& value) {
@@ -38,12 +29,6 @@ void set(Filter& filter, const Condition& condition, const std::string& name, co
   }
 }
 
-std::string wrong_condition(const Condition& condition, const std::string& value) {
-  std::string wrong = wrong_value(condition.param, value);
-  if (wrong.empty() && condition.param.name == "cause" && !is_cause_id(value)) wrong = kCauseIdForm;
-  return wrong;
-}
-
 std::string written_states(const Filter& f) {
   std::string states;
   for (const State state : f.states) states.append(states.empty() ? "" : ",").append(to_word(state));
@@ -52,28 +37,20 @@ std::string written_states(const Filter& f) {
 
 }  // namespace
 
-Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors) {
+Filter filter_of(const Pairs& conditions) {
   Filter filter;
-  std::vector<std::string> seen;
   for (const auto& [name, value] : conditions) {
-    if (errors.size() > kMostTold) break;
-    const auto wrong = [&, &known = name](std::string detail) {
-      errors.push_back({std::string(prefix) + clean_utf8(known, 60), std::move(detail)});
-    };
     const auto* const condition = std::ranges::find_if(
         kConditions, [&known = name](const Condition& one) { return is_named(one.param, known); });
-    if (condition == kConditions.end()) {
-      wrong("unknown condition; known conditions: " + known_conditions());
-    } else if (std::ranges::find(seen, name) != seen.end()) {
-      wrong("given twice");
-    } else if (std::string detail = wrong_condition(*condition, value); !detail.empty()) {
-      wrong(std::move(detail));
-    } else {
-      set(filter, *condition, name, value);
-    }
-    seen.push_back(name);
+    if (condition != kConditions.end()) set(filter, *condition, name, value);
   }
   return filter;
+}
+
+Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors) {
+  const std::size_t before = errors.size();
+  check_params(conditions, kConditionParams, errors, prefix, "condition");
+  return errors.size() == before ? filter_of(conditions) : Filter{};
 }
 
 Filter read_filter(const Json& json, FieldErrors& errors) {
@@ -94,7 +71,7 @@ Filter read_filter(const Json& json, FieldErrors& errors) {
     errors.push_back({"filter",
                       "an empty filter means every task: name a queue, a tag, a state or a time; known "
                       "conditions: " +
-                          known_conditions()});
+                          known_params(kConditionParams)});
   }
   return read_filter(conditions, "filter.", errors);
 }

@@ -2,6 +2,7 @@
 // written. Thread: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -10,8 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "src/api/json/fields.h"
-#include "src/api/json/param.h"
+#include "src/api/base/query.h"
 #include "src/store/tasks.h"
 
 namespace rung::api {
@@ -39,7 +39,7 @@ inline constexpr std::array kConditions = std::to_array<Condition>({
     {{"ladder", Param::Is::text, "the ladder"}, &Filter::ladder},
     {{"error", Param::Is::text, "the last error contains this text"}, &Filter::error_contains},
     {{"error_type", Param::Is::text, "the type of the last error"}, &Filter::error_type},
-    {{"cause", Param::Is::text, "the cause of the last failure: `cause_id` of /v1/causes"}, &Filter::cause},
+    {{"cause", Param::Is::cause, "the cause of the last failure: `cause_id` of /v1/causes"}, &Filter::cause},
     {{"due_before", Param::Is::time, "due before"}, &Filter::due_before},
     {{"due_after", Param::Is::time, "due after"}, &Filter::due_after},
     {{"first_failed_after", Param::Is::time, "first failed after"}, &Filter::first_failed_after},
@@ -49,8 +49,14 @@ inline constexpr std::array kConditions = std::to_array<Condition>({
     {{"silence_held", Param::Is::word, "only deliveries whose silence is held open", kOnlyTrue}},
 });
 
-using Pairs = std::vector<std::pair<std::string, std::string>>;
+inline constexpr auto kConditionParams = [] {
+  std::array<Param, kConditions.size()> params;
+  std::ranges::transform(kConditions, params.begin(), &Condition::param);
+  return params;
+}();
 
+// Parameters that are no conditions are left out. REQUIRES: those that are have been checked.
+Filter filter_of(const Pairs& conditions);
 // Invalid conditions and unknown names go to `errors`, with `prefix` before them.
 Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors);
 // The filter of a bulk: an object of texts, not empty. Its row stores filter_json().

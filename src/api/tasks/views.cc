@@ -1,21 +1,14 @@
 #include "src/api/tasks/views.h"
 
-#include <cstdint>
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "levels/duration.h"
 #include "src/api/queues/gates.h"
-#include "src/api/tasks/bulks.h"
-#include "src/api/tasks/pages.h"
-#include "src/core/base/time.h"
 
 namespace rung::api {
 
 namespace {
-
-Json silence_or_null(const std::optional<Silence>& silence) { return silence ? to_json(*silence) : Json(); }
 
 // Text that should be JSON; returned as a string if it is not.
 Json as_json(const std::string& text) {
@@ -68,7 +61,7 @@ Json to_json(const TaskRow& row) {
   json["replaced_by"] = t.replaced_by.value == 0 ? Json(nullptr) : Json(t.replaced_by.str());
   // Not columns of the view.
   json["max_attempts"] = t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts);
-  json["success"] = silence_or_null(t.silence);
+  json["success"] = t.silence ? to_json(*t.silence) : Json();
   json["by_exchange"] = t.by_exchange;
   json["body_stored"] = body_stored(t);
   return json;
@@ -106,67 +99,61 @@ Json to_json(const AuditRow& row) {
           {"bulk_id", row.bulk == 0 ? Json(nullptr) : Json(std::to_string(row.bulk))}};
 }
 
-Json to_json(const Bulk& b) {
-  const Json filter = Json::parse(b.filter_text, nullptr, false);
-  Json elsewhere = nullptr;
-  if (!b.elsewhere.queue.empty()) {
-    elsewhere = {{"queue", b.elsewhere.queue}};
-  } else if (b.elsewhere.is_set()) {
-    elsewhere = {{"exchange", b.elsewhere.exchange}, {"routing_key", b.elsewhere.routing_key}};
-  }
-  return {{"id", std::to_string(b.id)},
-          {"action", to_word(b.action)},
-          {"state", to_word(b.state)},
-          {"filter", filter.is_object() ? filter : Json::object()},
-          {"reason", text_or_null(b.reason)},
-          {"elsewhere", elsewhere},
-          {"even_reported", b.even_reported},
-          {"rate", b.rate},
-          {"total", b.total},
-          {"done", b.done},
-          {"applied", b.applied},
-          {"refused", b.refused},
-          {"canary", b.care.canary},
-          {"watch_ms", ms_or_null(b.care.watch)},
-          {"ramp", b.care.ramp},
-          {"stop_on_failures", b.care.stop_above ? Json(percent_text(*b.care.stop_above)) : Json()},
-          {"stage", stage_of(b)},
-          {"stopped_because", text_or_null(b.stopped_because)},
-          {"changed_at", time_or_null(b.changed_at)},
-          {"changed_by", text_or_null(b.changed_by)},
-          {"changed_because", text_or_null(b.changed_because)},
-          {"who", b.who},
-          {"runner", text_or_null(b.runner)},
-          {"created_at", to_rfc3339(b.created_at)},
-          {"finished_at", time_or_null(b.finished_at)}};
+std::string cursor_of(const Task& task, Filter::Order order) {
+  const auto due = order == Filter::Order::due ? due_of(task) : std::nullopt;
+  return task.id.str() + (due ? "." + std::to_string(due->ms) : "");
 }
 
-Json to_json(const TaskDetails& details) {
-  Json json = to_json(details.row);
-  json["ladder_pinned"] = details.row.task.ladder_pinned;
-  json["history"] = Json::array();
-  for (const AttemptRow& attempt : details.history) json["history"].push_back(to_json(attempt));
-  json["held"] = details.gate ? gate_json(*details.gate) : Json();
-  const bool held = is_silence_held(details.row.task) && !details.history.empty();
-  json["silence_held"] = held ? Json(details.history.back().attempt.error) : Json();
-  json["silence"] = to_json(details.silence);
-  json["children"] = Json::array();
-  for (const TaskId child : details.children) json["children"].push_back(child.str());
-  return json;
+bool read_cursor(std::string_view cursor, Filter& filter) {
+  const std::size_t dot = std::min(cursor.find('.'), cursor.size());
+  filter.after_due.reset();
+  filter.after = TaskId::parse(cursor.substr(0, dot));
+  if (dot == cursor.size()) return filter.after.has_value();
+  const auto due = id_of_cursor(cursor.substr(dot + 1));
+  if (due) filter.after_due = EpochMs{*due};
+  return due && filter.after && filter.order == Filter::Order::due;
 }
 
-Result<std::vector<TaskId>> children_of(MysqlStore& store, const Task& task) {
-  auto children = store.children(task);
-  if (!children) return children;
+std::vector<TaskId> children_of(MysqlStore& store, const Task& task) {
+  auto children = need(store.children(task));
   // An edit may have changed the message-id.
-  if (task.replaced_by.value != 0 && std::ranges::find(*children, task.replaced_by) == children->end()) {
-    if (children->size() == MysqlStore::kMostChildren) children->pop_back();
-    children->insert(std::ranges::upper_bound(*children, task.replaced_by), task.replaced_by);
+  if (task.replaced_by.value != 0 && std::ranges::find(children, task.replaced_by) == children.end()) {
+    if (children.size() == MysqlStore::kMostChildren) children.pop_back();
+    children.insert(std::ranges::upper_bound(children, task.replaced_by), task.replaced_by);
   }
   return children;
 }
 
-Json to_json(const TaskCounts& counts, const std::optional<CountBy>& by, std::int64_t most) {
+Response changed_task(Context& context, const Task& task, const Json& also) {
+  Json json = to_json(context.named(task));
+  const auto gate = context.reads.result_of([&](MysqlStore& store) { return holding_gate(store, task); });
+  json["held"] = gate_json(gate.value_or(std::nullopt));
+  json.update(also);
+  Response response = answer(200, json);
+  response.headers.emplace_back("ETag", etag(task));
+  return response;
+}
+
+Response refused_change(const Call& call, const Decision& decision, const Json& also) {
+  const Task& task = decision.task;
+  if (decision.reason == kNoSuchTask) return call.problem(404, "no task has the id " + shown(call.id));
+  if (decision.reason == kNotTheirQueue)
+    return call.problem(403, outside_queues(call.person, task.queue), outside_members(task.queue));
+  Json more = {{"state", to_word(task.state)}, {"version", task.version}};
+  more.update(also);
+  if (decision.reason != kChangedMeanwhile) return call.problem(409, decision.reason, more);
+  const std::string version = std::to_string(task.version);
+  return call.problem(412, "the task has changed since you read it: its version is now " + version, more);
+}
+
+Json count_tasks(MysqlStore& store, const Filter& filter, const std::optional<CountBy>& by,
+                 std::int64_t most) {
+  TaskCounts counts;
+  if (by) {
+    counts = need(store.count_by(filter, *by, most));
+  } else {
+    counts.total = need(store.count(filter, most));
+  }
   Json json = {{"count", counts.total}, {"or_more", counts.total >= most}};
   if (!by) return json;
   json["by"] = by->str();
@@ -177,28 +164,27 @@ Json to_json(const TaskCounts& counts, const std::optional<CountBy>& by, std::in
   return json;
 }
 
-Result<TaskCounts> count_tasks(MysqlStore& store, const Filter& filter, const std::optional<CountBy>& by,
-                               std::int64_t most) {
-  if (by) return store.count_by(filter, *by, most);
-  auto count = store.count(filter, most);
-  if (!count) return tl::unexpected(count.error());
-  TaskCounts counts;
-  counts.total = *count;
-  return counts;
+std::string cursor_of(const AuditPlace& place) {
+  return std::to_string(place.id) + "." + std::to_string(place.at.ms);
 }
 
-Result<Json> dry_run(MysqlStore& store, const NewBulk& bulk, const std::optional<CountBy>& by,
-                     const RuleBook& rules) {
-  const std::int64_t most = bulk.limit > 0 ? bulk.limit : kMostCounted;
-  const auto counts = count_tasks(store, of_bulk(bulk), by, most);
-  if (!counts) return tl::unexpected(counts.error());
-  Json json = {{"dry_run", true}};
-  // A bulk takes no more than its limit, even if more tasks match.
-  json.update(to_json(*counts, by, bulk.limit > 0 ? INT64_MAX : most));
-  const auto notes = redrive_notes(store, bulk, rules);
-  if (!notes) return notes;
-  json.update(*notes);
-  return json;
+std::optional<AuditPlace> audit_place_of(std::string_view cursor) {
+  const std::size_t dot = std::min(cursor.find('.'), cursor.size());
+  const auto id = id_of_cursor(cursor.substr(0, dot));
+  const auto at = id_of_cursor(cursor.substr(std::min(dot + 1, cursor.size())));
+  if (!id || !at) return std::nullopt;
+  return AuditPlace{{*at}, *id};
+}
+
+Json to_json(const AuditPage& page) {
+  Json rows = Json::array();
+  for (const AuditPage::Row& row : page.rows) {
+    Json json = to_json(row.change);
+    if (row.change.task.value == 0) json["retry_id"] = nullptr;
+    json["queue"] = text_or_null(row.queue);
+    rows.push_back(std::move(json));
+  }
+  return {{"audit", std::move(rows)}, {"next_cursor", page.next ? Json(cursor_of(*page.next)) : Json()}};
 }
 
 }  // namespace rung::api

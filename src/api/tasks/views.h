@@ -1,16 +1,17 @@
-// Tasks, attempts, audits and bulks as JSON, with the names of the views' columns. Ids are strings (they do
-// not fit a JavaScript number), times RFC 3339, missing values null. Thread: pure functions.
+// Tasks, attempts and audits as JSON, with the names of the views' columns. Ids are strings (they do not fit
+// a JavaScript number), times RFC 3339, missing values null. Thread: pure functions; those with a store
+// block.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "src/api/json/json.h"
-#include "src/core/base/result.h"
-#include "src/store/bulks.h"
-#include "src/store/gates.h"
+#include "src/api/base/context.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
@@ -18,35 +19,41 @@ namespace rung::api {
 Json to_json(const TaskRow& row);     // retry_current
 Json to_json(const AttemptRow& row);  // retry_history
 Json to_json(const AuditRow& row);    // retry_audit
-Json to_json(const Bulk& bulk);       // retry_bulks, with its filter and its target as objects
 
 Json to_json(const Silence& silence);  // {"presumed_after": "10m"}
+std::string etag(const Task& task);    // its version, in quotes
 
-struct TaskDetails {
-  TaskRow row;
-  std::vector<AttemptRow> history;
-  std::optional<QueueGate> gate;      // that holds it back
-  Silence silence;                    // silence_of()
-  std::vector<TaskId> children = {};  // children_of()
-};
+// The place of a task in a list: its id, and by due time "ID.DUE_MS", or "ID" if it has none.
+std::string cursor_of(const Task& task, Filter::Order order);
+// Sets the place after which `filter` lists, by its order. False: `cursor` is none of cursor_of().
+bool read_cursor(std::string_view cursor, Filter& filter);
+
 // Tasks that continue this one, and its edited copy; the oldest first, at most MysqlStore::kMostChildren.
-Result<std::vector<TaskId>> children_of(MysqlStore& store, const Task& task);
-// The task, and ladder_pinned, history, held, silence_held (why its silence is held open), silence,
-// children.
-Json to_json(const TaskDetails& details);
+std::vector<TaskId> children_of(MysqlStore& store, const Task& task);
 
-inline constexpr std::int64_t kMostCounted = 1'000'000;
+// The response to a change: the task as it has left it, with the gate that holds it back, and its ETag.
+Response changed_task(Context& context, const Task& task, const Json& also = Json::object());
+// The response to a change that was refused. `also`: further members, where the task's state is the reason.
+Response refused_change(const Call& call, const Decision& decision, const Json& also = Json::object());
 
-// Without `by` only the total is set. Counting stops at `most`.
-Result<TaskCounts> count_tasks(MysqlStore& store, const Filter& filter, const std::optional<CountBy>& by,
-                               std::int64_t most);
+// What to count by, in a query or a dry run.
+inline constexpr std::size_t kCountByBytes = 300;
+inline constexpr const char* kCountByWords =
+    "queue, error_type, tag, level, cause or header.NAME (a header in index_headers)";
 // {"count": 12, "or_more": false}, and with `by`: "by", "groups": [{"value": "orders", "count": 7}],
-// "others".
-Json to_json(const TaskCounts& counts, const std::optional<CountBy>& by, std::int64_t most);
-// The same of the tasks that a bulk would take, and "dry_run".
-Result<Json> dry_run(MysqlStore& store, const NewBulk& bulk, const std::optional<CountBy>& by,
-                     const RuleBook& rules);
+// "others". Counting stops at `most`.
+Json count_tasks(MysqlStore& store, const Filter& filter, const std::optional<CountBy>& by,
+                 std::int64_t most);
 
-std::string etag(const Task& task);  // its version, in quotes
+// What can be in AuditRow::what.
+inline constexpr std::array<std::string_view, 12> kAuditActions{
+    "abort", "cancel", "discard", "edit",   "failed",     "finish",
+    "fire",  "pause",  "redrive", "resume", "reschedule", "succeeded"};
+
+// "ID.AT_MS"; nullopt: it is none.
+std::string cursor_of(const AuditPlace& place);
+std::optional<AuditPlace> audit_place_of(std::string_view cursor);
+// Changes as in the audit of a task, with the queue; retry_id is null where the change is about no task.
+Json to_json(const AuditPage& page);
 
 }  // namespace rung::api

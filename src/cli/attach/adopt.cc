@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "plugin/rabbitmq/topology/probe.h"
-#include "src/api/json/json.h"
+#include "src/api/base/json.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"
 #include "src/store/ownership.h"

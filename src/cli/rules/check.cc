@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "levels/duration.h"
-#include "src/api/rules/config.h"
-#include "src/api/rules/explain.h"
+#include "src/api/queues/config.h"
+#include "src/api/queues/explain.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"

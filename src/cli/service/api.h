@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "src/api/json/json.h"
+#include "src/api/api.h"
+#include "src/api/base/json.h"
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/task/task.h"
-#include "src/http/local.h"
 
 namespace rung::cli {
 
@@ -65,7 +65,7 @@ class Api {
   // An answer that Rung does not give.
   virtual Error strange(const std::string& what) const { return {Error::Kind::permanent, what}; }
   // The connections of this process to the database; nullptr: it has none, an instance answers.
-  virtual http::Reads* reads() { return nullptr; }
+  virtual api::Reads* reads() { return nullptr; }
 
   // The JSON of a good answer; every other is an error: 404 is not_found, the others are permanent.
   Result<Json> get(const std::string& path) { return good(call_patiently("GET", path)); }
@@ -104,7 +104,7 @@ std::unique_ptr<Api> local_api(const Config& config, const Clock& clock, const s
 // What a sidecar's flow does for the API, done by the store itself. Without a lease: row locks and decide()
 // protect against concurrent changes by sidecars, and the shard's owner finds new rows by its sweep.
 // REQUIRES: `reads` and `config` outlive it.
-http::Bridging store_bridging(http::Reads& reads, const Config& config);
+api::Bridging store_bridging(api::Reads& reads, const Config& config);
 
 // Repeats a store call after transient errors: a deadlock, a lock wait, a restarting server. Store calls are
 // safe to repeat.

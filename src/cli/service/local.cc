@@ -1,12 +1,11 @@
 // The API in this process, over the database of the config.
-#include "src/http/local.h"
-
 #include <memory>
 #include <random>
 #include <thread>
 #include <utility>
 
 #include "plugin/rabbitmq/wire/broker_headers.h"
+#include "src/api/api.h"
 #include "src/cli/service/api.h"
 #include "src/core/machine/by_hand.h"
 #include "src/store/mysql/mysql_store.h"
@@ -21,7 +20,7 @@ const Fence kNoLease{0, {}, true};
 
 class StoreWrites {
  public:
-  StoreWrites(http::Reads& reads, const Config& config)
+  StoreWrites(api::Reads& reads, const Config& config)
       : reads_(reads),
         config_(config),
         random_(std::random_device{}()),
@@ -88,7 +87,7 @@ class StoreWrites {
         [&] { return reads_.run([&](MysqlStore& store) { return store.insert(tasks, kNoLease); }); });
   }
 
-  http::Reads& reads_;
+  api::Reads& reads_;
   const Config& config_;
   std::mt19937_64 random_;
   IdSource ids_;
@@ -98,7 +97,7 @@ class Local final : public Api {
  public:
   Local(const Config& config, const Clock& clock, const std::string& who, std::unique_ptr<MysqlStore> first)
       : first_(std::move(first)) {
-    http::ContextParts parts;
+    api::ContextParts parts;
     parts.store = [this, &config, &clock]() -> Result<std::unique_ptr<MysqlStore>> {
       if (first_ != nullptr) return std::exchange(first_, nullptr);
       return open_mysql_store(config.store, clock);
@@ -108,14 +107,14 @@ class Local final : public Api {
     parts.rules = config.rules;
     parts.reserved_headers = rabbit::reserved_headers();
     parts.index_headers = config.store.index_headers;
-    http_ = std::make_unique<http::LocalApi>(std::move(parts), who, clock);
-    bridging_ = store_bridging(http_->reads(), config);
+    local_ = std::make_unique<api::LocalApi>(std::move(parts), who, clock);
+    bridging_ = store_bridging(local_->reads(), config);
   }
 
-  http::Reads* reads() override { return &http_->reads(); }
+  api::Reads* reads() override { return &local_->reads(); }
 
   Result<Answer> call(const char* method, const std::string& path, const Json* body) override {
-    const http::Response response = http_->call(method, path, body != nullptr ? api::dump(*body) : "");
+    const api::Response response = local_->call(method, path, body != nullptr ? api::dump(*body) : "");
     if (response.error && response.error->kind != Error::Kind::not_found)
       return tl::unexpected(*response.error);
     return Answer{response.status, Json::parse(response.body, nullptr, false)};
@@ -123,8 +122,8 @@ class Local final : public Api {
 
  private:
   std::unique_ptr<MysqlStore> first_;
-  std::unique_ptr<http::LocalApi> http_;
-  http::Bridging bridging_;
+  std::unique_ptr<api::LocalApi> local_;
+  api::Bridging bridging_;
 };
 
 }  // namespace
@@ -134,7 +133,7 @@ std::unique_ptr<Api> local_api(const Config& config, const Clock& clock, const s
   return std::make_unique<Local>(config, clock, who, std::move(first));
 }
 
-http::Bridging store_bridging(http::Reads& reads, const Config& config) {
+api::Bridging store_bridging(api::Reads& reads, const Config& config) {
   const auto writes = std::make_shared<StoreWrites>(reads, config);
   return {[writes](auto batch, auto done) { done(writes->submit(batch)); },
           [writes](auto events, auto done) { done(writes->change(events)); }};

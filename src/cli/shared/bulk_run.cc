@@ -13,8 +13,6 @@
 
 #include "levels/duration.h"
 #include "src/api/tasks/filter.h"
-#include "src/api/tasks/pages.h"
-#include "src/api/tasks/views.h"
 #include "src/bridge/changes/bulk.h"
 #include "src/cli/service/api.h"
 #include "src/cli/shared/filter.h"
@@ -141,7 +139,7 @@ class OwnRun {
   }
 
  private:
-  http::Reads& reads_;
+  api::Reads& reads_;
   const RuleBookPtr rules_;
   const Clock& clock_;
   const std::int64_t id_;

@@ -1,9 +1,8 @@
 // rung audit: changes by hand, of one task or of all.
-#include "src/api/tasks/audit.h"
-
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
+#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"

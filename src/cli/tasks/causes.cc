@@ -1,12 +1,10 @@
 // rung causes: what fails, why, how often, and what people have said about it.
-#include "src/api/tasks/causes.h"
-
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/api/tasks/pages.h"
+#include "src/api/base/query.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
@@ -40,6 +38,14 @@ Table::CellOf grouped_cell(const char* name) {
   return [name](const Json& row) { return Table::Cell(grouped(number_of(row, name))); };
 }
 
+// How a consumer makes a cause more precise; "" if it already says why. A plain reject has no reason.
+std::string advice_of(const Json& cause) {
+  const bool says_why = !text_of(cause, "error_type").empty();
+  if (says_why || !text_of(cause, "sample").starts_with("dead-lettered: rejected")) return {};
+  return "the consumer rejects without a reason. To see the reason here, publish the message to rung.failed "
+         "with the headers retry-error and retry-error-type instead of rejecting it: docs/causes.md";
+}
+
 std::string causes_table(const Json& page, const CausesOptions& options, EpochMs now) {
   using enum Table::Align;
   const Json& causes = part_of(page, "causes");
@@ -69,7 +75,7 @@ std::string causes_table(const Json& page, const CausesOptions& options, EpochMs
     const std::string note = text_of(cause, "note"), link = text_of(cause, "link");
     if (!note.empty() || !link.empty())
       table.note(note + (note.empty() || link.empty() ? "" : " ") + link, Colour::dim);
-    if (advice.empty()) advice = api::advice(text_of(cause, "error_type"), text_of(cause, "sample"));
+    if (advice.empty()) advice = advice_of(cause);
   }
   std::string out = table.str(Terminal::of_stdout());
   out += more_text("more causes", page);

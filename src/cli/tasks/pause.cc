@@ -7,7 +7,6 @@
 
 #include "levels/duration.h"
 #include "src/api/queues/gates.h"
-#include "src/api/queues/pauses.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "levels/duration.h"
-#include "src/api/json/fields.h"
+#include "src/api/base/fields.h"
 #include "src/api/messages/submission.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"

@@ -11,12 +11,8 @@
 namespace rung::http {
 namespace {
 
-// Names in the audit that no entry of http.tokens_file can have.
-constexpr std::string_view kNoToken = "no token", kTokenFull = "token full", kTokenRead = "token read";
-
-std::string whose_token(const Person& person) {
-  return (person.signed_in ? "the token of " : "the token ") + person.name;
-}
+// Names in the audit that no entry of http.tokens_file can have, as api::kTokenRead.
+constexpr std::string_view kNoToken = "no token", kTokenFull = "token full";
 
 // None: there is no such header, or it is not a bearer token.
 std::optional<std::string> token_of(const Request& request) {
@@ -74,20 +70,7 @@ Response refuse_token(const oidc::Refusal& refusal, const Request& request) {
   return response;
 }
 
-std::string lacks_role(const Person& person, const Right& right) {
-  const std::string whose = person.name == kTokenRead
-                                ? "this token is read-only (http.read_token_file)"
-                                : whose_token(person) + " has the role " + std::string(to_word(person.role));
-  return whose + ": " + std::string(right.word) + " needs the role " + std::string(to_word(right.least));
-}
-
 }  // namespace
-
-std::optional<Response> refuse_role(const Person& person, Action action, std::string_view instance) {
-  if (may(person, action)) return std::nullopt;
-  const Right& right = right_of(action);
-  return problem(403, lacks_role(person, right), instance, {{"needs_role", to_word(right.least)}});
-}
 
 std::string_view host_of_origin(std::string_view origin) {
   const std::size_t at = origin.find("://");
@@ -120,7 +103,7 @@ Access::Valid Access::by_digest(const Tokens& tokens) {
   for (const std::string& one : tokens.full)
     if (!one.empty()) all.push_back({{std::string(kTokenFull), Role::administers, nullptr}, sha256(one)});
   for (const std::string& one : tokens.read)
-    if (!one.empty()) all.push_back({{std::string(kTokenRead), Role::reads, nullptr}, sha256(one)});
+    if (!one.empty()) all.push_back({{std::string(api::kTokenRead), Role::reads, nullptr}, sha256(one)});
   all.insert(all.end(), tokens.people.begin(), tokens.people.end());
   return std::make_shared<const std::vector<PersonToken>>(std::move(all));
 }
@@ -133,7 +116,7 @@ tl::expected<Person, Response> Access::admit(const Request& request, Action acti
   }
   auto person = bearer(*all, request);
   if (!person) return person;
-  if (auto no = refuse_role(*person, action, request.path)) return tl::unexpected(*std::move(no));
+  if (auto no = api::refuse_role(*person, action, request.path)) return tl::unexpected(*std::move(no));
   return person;
 }
 
@@ -157,51 +140,9 @@ tl::expected<Person, Response> Access::bearer(const std::vector<PersonToken>& al
   return *std::move(person);
 }
 
-Json person_json(const Person& person, const std::optional<std::string>& queue) {
-  Json allowed = Json::array(), refused = Json::object();
-  for (const Right& right : kRights) {
-    if (right.action == Action::probe) continue;
-    if (!may(person, right.action)) {
-      refused[std::string(right.word)] = lacks_role(person, right);
-    } else if (queue && right.by_queue && !holds(person.queues, *queue)) {
-      refused[std::string(right.word)] = outside_queues(person, *queue);
-    } else {
-      allowed.push_back(right.word);
-    }
-  }
-  const auto& queues = person.queues;
-  return {{"name", person.name},
-          {"role", to_word(person.role)},
-          {"queues", queues == nullptr ? Json() : Json(queues->texts())},
-          {"may", std::move(allowed)},
-          {"may_not", std::move(refused)}};
-}
-
 std::string who_asks(const Person& person, const Request& request) {
   return person.name + ", " + request.peer +
          (person.signed_in ? " (http, oidc sub " + person.subject + ")" : " (http)");
-}
-
-std::string outside_queues(const Person& person, std::string_view queue) {
-  std::string all;
-  if (person.queues != nullptr) {
-    for (const std::string& one : person.queues->texts()) all.append(all.empty() ? "" : ", ").append(one);
-  }
-  return whose_token(person) + " may act only on the queues " + all + ". This request " +
-         (queue.empty() ? "names no queue; an exchange can reach any queue"
-                        : "concerns the queue " + api::shown(queue));
-}
-
-Json outside_members(std::string_view queue) { return {{"queue", api::text_or_null(queue)}}; }
-
-std::optional<Response> refuse_queue(const Person& person, std::string_view queue,
-                                     std::string_view instance) {
-  if (holds(person.queues, queue)) return std::nullopt;
-  return problem(403, outside_queues(person, queue), instance, outside_members(queue));
-}
-
-std::optional<Response> refuse_target(const Person& person, const Target& target, std::string_view instance) {
-  return refuse_queue(person, normalised(target).queue, instance);
 }
 
 }  // namespace rung::http

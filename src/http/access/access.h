@@ -13,15 +13,16 @@
 #include <utility>
 #include <vector>
 
+#include "src/api/base/message.h"
+#include "src/api/base/rights.h"
 #include "src/core/rules/people.h"
 #include "src/core/task/task.h"
 #include "src/http/access/sign_ins.h"
-#include "src/http/request/message.h"
-#include "src/http/request/problem.h"
-#include "src/http/request/rights.h"
 #include "src/oidc/key_set.h"
 
 namespace rung::http {
+
+using api::Action;
 
 // All that are valid now: several while a token is changed. None at all: everybody who reaches the port may
 // do everything; the config allows that only on a loopback address.
@@ -73,24 +74,9 @@ class Access {
   Valid valid_;  // guarded by mutex_
 };
 
-// What /v1/you and /v1/session say of a person: also what the token may do, and why it may not do the rest,
-// so that a console offers only that. `queue`: to this queue; "" = where no queue is named.
-Json person_json(const Person& person, const std::optional<std::string>& queue = {});
-
 // "alice, 10.0.0.3 (http)", "alice, 10.0.0.3 (http, oidc sub 7f3c)", "token full, 10.0.0.3 (http)": for the
 // audit.
 std::string who_asks(const Person& person, const Request& request);
-
-// A 403 for what is outside of the person's queues: its detail, and further members of the problem. "" = an
-// exchange, or no queue at all.
-std::string outside_queues(const Person& person, std::string_view queue);
-Json outside_members(std::string_view queue);
-// The response, if the action takes a higher role.
-std::optional<Response> refuse_role(const Person& person, Action action, std::string_view instance);
-// The response, if the queue is outside.
-std::optional<Response> refuse_queue(const Person& person, std::string_view queue, std::string_view instance);
-// The same for a target: its queue.
-std::optional<Response> refuse_target(const Person& person, const Target& target, std::string_view instance);
 
 // Without tokens: a web page in a browser on this machine could reach the port, by DNS rebinding or by a
 // cross-origin request.

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "src/api/base/message.h"
 #include "src/core/message/identity.h"
 #include "src/http/access/access.h"
-#include "src/http/request/problem.h"
 
 namespace rung::http {
 namespace {
@@ -75,7 +75,7 @@ std::string Cookies::name_of(std::string_view cookie, const Request& request) co
 }
 
 std::string Cookies::get(std::string_view cookie, const Request& request) const {
-  return cookie_named(name_of(cookie, request), request.cookies);
+  return api::cookie_named(name_of(cookie, request), request.cookies);
 }
 
 std::string Cookies::set(std::string_view cookie, std::string_view value, const Request& request) const {

@@ -12,11 +12,15 @@
 #include <string_view>
 #include <utility>
 
+#include "src/api/base/message.h"
 #include "src/core/base/clock.h"
 #include "src/core/message/identity.h"
-#include "src/http/request/message.h"
 
 namespace rung::http {
+
+using api::problem;
+using api::Request;
+using api::Response;
 
 // The cookies of a browser: names and attributes as OWASP's session management cheat sheet asks. Immutable.
 class Cookies {

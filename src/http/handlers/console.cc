@@ -1,10 +1,10 @@
-#include "src/http/handlers/console.h"
+// The console: GET / and all its paths.
 
 #include <algorithm>
 #include <map>
 
 #include "src/core/message/identity.h"
-#include "src/http/request/problem.h"
+#include "src/http/handlers/network.h"
 
 namespace rung::http {
 namespace {
@@ -58,20 +58,19 @@ Response show_file(Context&, const Call& call) {
 }
 
 Response say_why_there_is_none(Context&, const Call& call) {
-  return problem(404,
-                 "this program was built without the console: npm was missing. The API is described in "
-                 "/openapi.json",
-                 call.request.path);
+  return call.problem(
+      404,
+      "this program was built without the console: npm was missing. The API is described in /openapi.json");
 }
 
 }  // namespace
 
 std::vector<Route> console_routes() {
   const auto& files = console_files();
-  if (files.empty()) return {{"GET", "/", "", Action::probe, Scope::none, say_why_there_is_none}};
-  std::vector<Route> routes{{"GET", "/console/*", "", Action::probe, Scope::none, show_file}};
+  if (files.empty()) return {{"GET", "/", "", api::Action::probe, api::Scope::none, say_why_there_is_none}};
+  std::vector<Route> routes{{"GET", "/console/*", "", api::Action::probe, api::Scope::none, show_file}};
   for (const ConsoleFile& file : files)
-    routes.push_back({"GET", file.path, "", Action::probe, Scope::none, show_file});
+    routes.push_back({"GET", file.path, "", api::Action::probe, api::Scope::none, show_file});
   return routes;
 }
 

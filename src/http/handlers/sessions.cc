@@ -4,14 +4,16 @@
 #include <optional>
 #include <string>
 
-#include "src/api/json/fields.h"
-#include "src/http/access/access.h"
-#include "src/http/access/sign_ins.h"
-#include "src/http/handlers/context.h"
+#include "src/http/handlers/network.h"
 #include "src/io/log.h"
 
 namespace rung::http {
 namespace {
+
+using api::answer;
+using api::FieldErrors;
+using api::Json;
+using api::person_json;
 
 constexpr std::size_t kLongestToken = 16 * 1024;
 
@@ -72,9 +74,9 @@ Response sign_in(Context& context, const Call& call) {
   if (!token && errors.empty())
     fields.wrong("token", "is missing: a token of http.tokens_file, or of the identity provider");
   fields.finish();
-  if (!errors.empty()) return problem(errors, call.request.path);
+  if (!errors.empty()) return call.problem(errors);
   if (!network.access.needs_token())
-    return problem(409, "this API needs no token: nobody has to sign in", call.request.path);
+    return call.problem(409, "this API needs no token: nobody has to sign in");
   Request as_bearer;
   as_bearer.authorization = "Bearer " + *token;
   as_bearer.path = call.request.path;
@@ -141,11 +143,11 @@ Response begin_login(Context& context, const Call& call) {
   const Cookies& cookies = network.sign_ins.cookies;
   const std::string to = call.query.has("to") ? call.query.text("to") : cookies.path() + "/";
   if (!is_own_path(to))
-    return problem(FieldErrors{{"to", "must be a path of this API: /console/causes"}}, call.request.path);
+    return call.problem(FieldErrors{{"to", "must be a path of this API: /console/causes"}});
   if (network.login == nullptr)
-    return problem(404, "there is no identity provider: http.oidc of the config", call.request.path);
+    return call.problem(404, "there is no identity provider: http.oidc of the config");
   const auto begun = network.login->begin(base_url(network, call.request) + "/v1/session/callback", to);
-  if (!begun) return problem(Error{Error::Kind::transient, begun.error().message}, call.request.path);
+  if (!begun) return call.problem(Error{Error::Kind::transient, begun.error().message});
   Response response = redirect(begun->url);
   response.headers.emplace_back("Set-Cookie", cookies.set(Cookies::kLogin, begun->state, call.request));
   return response;
@@ -155,7 +157,7 @@ Response end_login(Context& context, const Call& call) {
   const Network& network = *context.network;
   const auto given = [&](std::string_view name) { return call.query.text(name); };
   if (network.login == nullptr)
-    return problem(404, "there is no identity provider: http.oidc of the config", call.request.path);
+    return call.problem(404, "there is no identity provider: http.oidc of the config");
   const std::string state = given("state");
   const Cookies& cookies = network.sign_ins.cookies;
   if (state.empty() || !same_secret(state, cookies.get(Cookies::kLogin, call.request)))
@@ -173,7 +175,8 @@ Response end_login(Context& context, const Call& call) {
   Request as_bearer;
   as_bearer.authorization = "Bearer " + ended->token;
   const auto person = network.access.identify(as_bearer);
-  if (!person) return not_signed_in(network, call, code_of(person.error().status), detail_of(person.error()));
+  if (!person)
+    return not_signed_in(network, call, api::code_of(person.error().status), detail_of(person.error()));
   Response response = redirect(ended->to);
   response.headers.emplace_back(
       "Set-Cookie", cookies.set(Cookies::kSession, network.sign_ins.open(ended->token), call.request));
@@ -183,8 +186,8 @@ Response end_login(Context& context, const Call& call) {
 }  // namespace
 
 std::vector<Route> login_routes() {
-  return {{"GET", "/v1/session/oidc", "", Action::probe, Scope::none, begin_login},
-          {"GET", "/v1/session/callback", "", Action::probe, Scope::none, end_login}};
+  return {{"GET", "/v1/session/oidc", "", api::Action::probe, api::Scope::none, begin_login},
+          {"GET", "/v1/session/callback", "", api::Action::probe, api::Scope::none, end_login}};
 }
 
 }  // namespace rung::http

@@ -36,7 +36,6 @@ Labels labels_of(const CauseRow& cause, const CauseRules* rules) {
 }
 
 constexpr std::array<const char*, 5> kSubmitted{"created", "same", "conflict", "invalid", "failed"};
-constexpr std::array<const char*, 4> kChanged{"applied", "unchanged", "refused", "failed"};
 
 }  // namespace
 
@@ -48,11 +47,6 @@ struct Metrics::Counts {
   prometheus::Family<prometheus::Histogram>& seconds =
       histogram("rung_http_request_duration_seconds",
                 "Time to answer a request, from its whole body, by route and method.");
-  prometheus::Family<prometheus::Counter>& submitted =
-      counter("rung_submitted_tasks_total", "Tasks submitted to this instance by HTTP, by result.");
-  prometheus::Family<prometheus::Counter>& changes = counter(
-      "rung_changes_total", "Changes of single tasks by HTTP at this instance, by action and result.");
-
   prometheus::Family<prometheus::Counter>& counter(const char* name, const char* help) {
     return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
   }
@@ -86,7 +80,6 @@ Metrics::Metrics(std::string_view version, std::string_view group, const Clock& 
                 "Always 1; the version is a label, and so is the group if the config has groups.");
   build.add(1, labels);
   build_ = std::make_unique<prometheus::MetricFamily>(build.family());
-  for (const char* result : kSubmitted) counts_->submitted.Add({{"result", result}});
 }
 
 Metrics::~Metrics() = default;
@@ -97,16 +90,6 @@ void Metrics::request(std::string_view route, std::string_view method, int statu
   with_status.emplace("status", std::to_string(status));
   counts_->requests.Add(with_status).Increment();
   if (seconds >= 0) counts_->seconds.Add(labels, kSeconds).Observe(seconds);
-}
-
-void Metrics::submitted(Submitted how, std::int64_t tasks) {
-  counts_->submitted.Add({{"result", kSubmitted[static_cast<std::size_t>(how)]}})
-      .Increment(static_cast<double>(tasks));
-}
-
-void Metrics::changed(std::string_view what, Changed how) {
-  counts_->changes.Add({{"action", std::string(what)}, {"result", kChanged[static_cast<std::size_t>(how)]}})
-      .Increment();
 }
 
 void Metrics::totals(const Totals& totals, const std::vector<std::string>& queues, const CauseRules* rules) {
@@ -211,12 +194,25 @@ void Metrics::tasks_failed() {
   fresh_until_ = clock_.boot();
 }
 
-std::string Metrics::text(std::optional<Vitals> vitals, int connections) {
+std::string Metrics::text(std::optional<Vitals> vitals, int connections, const api::Context::Counts& counts) {
   std::vector<prometheus::MetricFamily> all = counts_->registry.Collect();
   all.push_back(*build_);
   Samples open("rung_http_connections", kGauge, "Open HTTP connections of this instance.");
   open.add(connections);
   all.push_back(open.family());
+  Samples submitted("rung_submitted_tasks_total", kCounter,
+                    "Tasks submitted to this instance by HTTP, by result.");
+  for (const char* result : kSubmitted) {
+    const auto count = counts.find({"submit", result});
+    submitted.add(count != counts.end() ? count->second : 0, {{"result", result}});
+  }
+  Samples changes("rung_changes_total", kCounter,
+                  "Changes of single tasks by HTTP at this instance, by action and result.");
+  for (const auto& [key, count] : counts) {
+    if (key.first != "submit") changes.add(count, {{"action", key.first}, {"result", key.second}});
+  }
+  all.push_back(submitted.family());
+  all.push_back(changes.family());
   const std::lock_guard lock(mutex_);
   all.insert(all.end(), totals_.begin(), totals_.end());
   if (vitals) {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/bridge/vitals.h"
+#include "src/api/base/context.h"
 #include "src/core/base/clock.h"
 #include "src/store/store.h"
 
@@ -20,7 +20,7 @@ struct MetricFamily;
 
 namespace rung::http {
 
-using Vitals = bridge::Vitals;  // the current state of this instance
+using api::Vitals;
 
 class Metrics {
  public:
@@ -30,10 +30,6 @@ class Metrics {
 
   // `seconds`: below 0 if the request was refused before any work.
   void request(std::string_view route, std::string_view method, int status, double seconds);
-  enum class Submitted { created, same, conflict, invalid, failed };
-  void submitted(Submitted how, std::int64_t tasks = 1);
-  enum class Changed { applied, unchanged, refused, failed };
-  void changed(std::string_view what, Changed how);
 
   // What the database says of all instances: set now and then.
   struct Totals {
@@ -59,7 +55,7 @@ class Metrics {
   void tasks_failed();  // the next caller tries again
 
   // In Prometheus's text format. `vitals`: none = the loop did not answer; what it said last is told then.
-  std::string text(std::optional<Vitals> vitals, int connections);
+  std::string text(std::optional<Vitals> vitals, int connections, const api::Context::Counts& counts = {});
 
  private:
   struct Counts;

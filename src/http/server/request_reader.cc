@@ -8,9 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "src/api/base/message.h"
 #include "src/core/base/result.h"
-#include "src/http/request/message.h"
-#include "src/http/request/problem.h"
 
 namespace rung::http {
 namespace {
@@ -106,16 +105,16 @@ RequestReader::State RequestReader::take_head() {
     request_.host = target.substr(0, target.find_first_of("/?"));
     target.remove_prefix(request_.host.size());
   }
-  if (has_host && (!is_host(field(field::host)) || !is_host(request_.host)))
+  if (has_host && (!api::is_host(field(field::host)) || !api::is_host(request_.host)))
     return refuse(400, "Host must be a name or an address, with or without a port: rung.example:8025");
 
   const std::size_t question = target.find('?');
   is_head_ = head.method() == beast::verb::head;
   keep_alive_ = is_1_1 && parser_->keep_alive();
   request_.method = is_head_ ? "GET" : std::string(view(head.method_string()));
-  request_.path = decode_path(target.substr(0, question));
+  request_.path = api::decode_path(target.substr(0, question));
   if (request_.path.empty()) request_.path = "/";
-  request_.has_encoded_slash = has_encoded_slash(target.substr(0, question));
+  request_.has_encoded_slash = api::has_encoded_slash(target.substr(0, question));
   request_.authorization = field(field::authorization);
   if (head.count(field::if_match) > 0) request_.if_match = field(field::if_match);
   request_.origin = field(field::origin);
@@ -132,7 +131,7 @@ RequestReader::State RequestReader::take_head() {
 
   if (is_1_1 && !has_host) return refuse(400, "an HTTP/1.1 request must have the header Host");
   if (question != std::string_view::npos) {
-    auto query = parse_query(target.substr(question + 1));
+    auto query = api::parse_query(target.substr(question + 1));
     if (!query) return refuse(400, query.error().message);
     request_.query = *std::move(query);
   }

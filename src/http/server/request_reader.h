@@ -19,10 +19,14 @@
 #include <string>
 #include <string_view>
 
-#include "src/http/request/message.h"
+#include "src/api/base/message.h"
 #include "src/http/server/budget.h"
 
 namespace rung::http {
+
+using api::problem;
+using api::Request;
+using api::Response;
 
 class RequestReader {
  public:

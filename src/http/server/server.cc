@@ -17,7 +17,7 @@
 #include <thread>
 #include <utility>
 
-#include "src/http/request/problem.h"
+#include "src/api/base/message.h"
 #include "src/http/server/places.h"
 #include "src/http/server/session.h"
 #include "src/io/log.h"

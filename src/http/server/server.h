@@ -8,12 +8,16 @@
 #include <memory>
 #include <string>
 
+#include "src/api/base/message.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
-#include "src/http/request/message.h"
 #include "src/http/server/budget.h"
 
 namespace rung::http {
+
+using api::problem;
+using api::Request;
+using api::Response;
 
 struct ServerOptions {
   std::string host = "127.0.0.1";

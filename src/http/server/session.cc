@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "src/http/request/problem.h"
+#include "src/api/base/message.h"
 #include "src/http/server/request_reader.h"
 #include "src/io/log.h"
 
@@ -314,11 +314,11 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   std::uint64_t turn_ = 0;  // counts calls of deadline()
   std::size_t discarded_ = 0;
   bool late_ = false, closed_ = false;
-  bool begun_ = false, in_body_ = false;  // a byte of the request has arrived; its head has
-  Server::Work work_;                     // of the request
-  bool working_ = false;                  // a worker has the request
-  std::shared_ptr<EventStream> events_;   // the response, if it goes on
-  bool sending_ = false;                  // a part of it is being written
+  bool begun_ = false, in_body_ = false;      // a byte of the request has arrived; its head has
+  Server::Work work_;                         // of the request
+  bool working_ = false;                      // a worker has the request
+  std::shared_ptr<api::EventStream> events_;  // the response, if it goes on
+  bool sending_ = false;                      // a part of it is being written
 };
 
 }  // namespace

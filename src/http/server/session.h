@@ -9,7 +9,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <cstdint>
 
-#include "src/http/request/message.h"
+#include "src/api/base/message.h"
 #include "src/http/server/budget.h"
 #include "src/http/server/places.h"
 #include "src/http/server/server.h"

@@ -89,16 +89,14 @@ TEST_P(ActivityContract, EachStepHasItsPoint) {
   const EpochMs now = kNoon + Ms{25'123};
   add(batch("orders", {1, 2, 3}, kNoon - kMinute * 3));
   add(batch("orders", {4, 0, 0}, now));
-  const auto activity = must(api::read_activity(database(), {"orders", now - kMinute * 4, now}, now));
-  EXPECT_THAT(
-      activity.points,
-      ElementsAre(ActivityPoint{kNoon - kMinute * 4, {}}, ActivityPoint{kNoon - kMinute * 3, {1, 2, 3}},
-                  ActivityPoint{kNoon - kMinute * 2, {}}, ActivityPoint{kNoon - kMinute, {}},
-                  ActivityPoint{kNoon, {4, 0, 0}}));
-  EXPECT_EQ(api::to_json(activity).at("step_s"), 60);
-  EXPECT_EQ(api::dump(api::to_json(activity).at("points")[1]),
+  const api::Json activity = api::read_activity(database(), {"orders", now - kMinute * 4, now}, now);
+  EXPECT_EQ(activity.at("step_s"), 60);
+  std::vector<int> failed;
+  for (const api::Json& point : activity.at("points")) failed.push_back(point.at("failed"));
+  EXPECT_THAT(failed, ElementsAre(0, 1, 0, 0, 4));
+  EXPECT_EQ(api::dump(activity.at("points")[1]),
             R"({"at":"2026-09-21T11:57:00.000Z","failed":1,"retried":2,"succeeded":3})");
-  EXPECT_THAT(must(api::read_activity(database(), {"", EpochMs{0}, EpochMs{1}}, now)).points, IsEmpty());
+  EXPECT_TRUE(api::read_activity(database(), {"", EpochMs{0}, EpochMs{1}}, now).at("points").empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, ActivityContract, testing::Values("mysql"));

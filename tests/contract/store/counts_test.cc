@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/api/stats/task_counter.h"
+#include "src/api/base/task_counter.h"
 #include "src/store/store.h"
 #include "tests/contract/store/world.h"
 #include "tests/support/clock.h"

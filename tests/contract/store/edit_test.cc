@@ -31,13 +31,13 @@ class EditContract : public StoreContract {
     return n.task.id;
   }
   MessagePtr with_body(TaskId id, const std::string& body) {
-    auto message = std::make_shared<Message>(*must(api::read_original(database(), id)).message);
+    auto message = std::make_shared<Message>(*api::read_original(database(), id).message);
     message->body = body;
     return message;
   }
   Event editing(TaskId id, const MessagePtr& message, std::optional<std::uint32_t> version = {}) {
-    return api::edit_event(must(api::read_original(database(), id)), message,
-                           {"ann@desk (test)", version, "city"}, must(store_->now()));
+    return api::edit_event(api::read_original(database(), id), message, {"ann@desk (test)", version, "city"},
+                           must(store_->now()));
   }
   Decision send(const Event& event, const Fence& by) {
     return must(store_->apply(std::span(&event, 1), by, decider())).at(0);
@@ -59,7 +59,7 @@ TEST_P(EditContract, TheChildIsInsertedAndTheParkedTaskSaysSo) {
   EXPECT_EQ(original.state, State::discarded);
   EXPECT_EQ(original.replaced_by, child.id);
   // Its message has no id: the parked task names it.
-  EXPECT_THAT(must(api::children_of(database(), original)), testing::ElementsAre(child.id));
+  EXPECT_THAT(api::children_of(database(), original), testing::ElementsAre(child.id));
   EXPECT_EQ(original.version, before.version + 1);
   EXPECT_EQ(child.parent, id);
   EXPECT_EQ(child.state, State::scheduled);
@@ -106,14 +106,13 @@ TEST_P(EditContract, TwiceIsOneChild) {
   for (const Event& event : {first, again, other}) {  // a lost answer, the same request, without the version
     const Decision d = send(event);
     ASSERT_EQ(d.verdict, Verdict::refused);
-    const auto edited = must(api::outcome_of_edit(database(), d, *message));
-    EXPECT_EQ(edited.how, api::Edited::How::same);
-    EXPECT_EQ(edited.task.id, one.child->task.id);
+    const auto there = api::replacement_of(database(), d.task.replaced_by, *message);
+    EXPECT_EQ(there.same.value_or(Task{}).id, one.child->task.id);
   }
   const MessagePtr third = with_body(id, "otherwise");
-  const auto edited = must(api::outcome_of_edit(database(), send(editing(id, third, 1)), *third));
-  EXPECT_EQ(edited.how, api::Edited::How::refused);
-  EXPECT_THAT(edited.reason, testing::HasSubstr(one.child->task.id.str()));
+  const auto there = api::replacement_of(database(), send(editing(id, third, 1)).task.replaced_by, *third);
+  EXPECT_FALSE(there.same);
+  EXPECT_THAT(there.why_not, testing::HasSubstr(one.child->task.id.str()));
   EXPECT_EQ(tasks(), 2U);
   EXPECT_EQ(must(store_->audit(id)).size(), 1U);
 }

@@ -1,8 +1,8 @@
 // What holds back a queue, as the API and the commands say it.
 #include <nlohmann/json.hpp>
 
+#include "src/api/api.h"
 #include "src/api/queues/gates.h"
-#include "src/api/queues/pauses.h"
 #include "tests/contract/store/gate_world.h"
 
 namespace rung::test {
@@ -18,8 +18,16 @@ class HeldBack : public GateWorld {
     task.queue = "orders";
     task.state = state;
     task.next_at = must(store_->now()) + away;
-    const auto gate = must(api::holding_gate(database(), task));
+    const auto gate = api::holding_gate(database(), task);
     return gate ? gate->state : "";
+  }
+  // The answer to POST /v1/queues/{queue}/resume.
+  api::Json resume(const std::string& queue, const std::string& body = "") {
+    api::ContextParts parts;
+    parts.store = [this] { return open_mysql_store(mysql_->options(), test_clock()); };
+    parts.rules = rules();
+    api::LocalApi api(std::move(parts), "ann", test_clock());
+    return api::Json::parse(api.call("POST", "/v1/queues/" + queue + "/resume", body).body);
   }
   static Breaker opened(EpochMs now) {
     Breaker breaker = open_breaker(now);
@@ -55,32 +63,27 @@ TEST_P(HeldBack, ByARateOrAHalfOpenBreakerOnlyWhenTheTaskIsDue) {
 }
 
 TEST_P(HeldBack, EveryQueueThatIsHeldBackIsListed) {
-  EXPECT_TRUE(api::gates_in_force(database()).value().empty());
+  EXPECT_TRUE(api::gates_in_force(database()).empty());
   ASSERT_TRUE(store_->pause({"invoices", {}, "ann", ""}));
   change("orders", [](GateState& state, EpochMs at) { state.breaker = opened(at); });
-  const auto gates = api::gates_in_force(database()).value();
+  const auto gates = api::gates_in_force(database());
   ASSERT_EQ(gates.size(), 2U);
   EXPECT_EQ(gates[0].state, "paused");
   EXPECT_EQ(gates[1].state, "breaker_open");
 }
 
 TEST_P(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
-  const TargetRules rules;
-  const auto nothing = [&] {
-    const auto resumed = api::resume_queue(database(), {"orders", "ann", ""}, rules).value();
-    EXPECT_FALSE(resumed.ended.any()) << "it may be repeated";
-    return resumed;
-  };
-  EXPECT_EQ(nothing().held_still, "");
-  EXPECT_EQ(nothing().state, "flowing");
+  EXPECT_EQ(resume("orders").at("held_still"), nullptr);
+  EXPECT_EQ(resume("orders").at("state"), "flowing");
   change("orders", [](GateState& state, EpochMs at) { state.breaker = opened(at); });
-  EXPECT_THAT(nothing().held_still, testing::StartsWith("queue orders: breaker open until "));
-  EXPECT_THAT(nothing().held_still, HasSubstr("(20 of the last 100 deliveries failed, the last one with: "));
-  EXPECT_EQ(api::to_json(nothing())["state"], "breaker_open");
-  EXPECT_EQ(api::to_json(nothing())["ended"], api::Json::array());
+  const api::Json nothing = resume("orders");
+  EXPECT_THAT(nothing.at("held_still").get<std::string>(),
+              testing::AllOf(testing::StartsWith("queue orders: breaker open until "),
+                             HasSubstr("(20 of the last 100 deliveries failed, the last one with: ")));
+  EXPECT_EQ(nothing.at("state"), "breaker_open");
+  EXPECT_EQ(nothing.at("ended"), api::Json::array()) << "it may be repeated";
   ASSERT_TRUE(store_->pause({"orders", {}, "ann", ""}));
-  EXPECT_EQ(api::to_json(api::resume_queue(database(), {"orders", "ann", ""}, rules).value())["ended"],
-            api::Json({"pause"}));
+  EXPECT_EQ(resume("orders").at("ended"), api::Json({"pause"}));
 }
 
 TEST_P(HeldBack, QueuesWithParkedTasksAloneAndAttachedOnesAreListed) {
@@ -95,7 +98,7 @@ TEST_P(HeldBack, QueuesWithParkedTasksAloneAndAttachedOnesAreListed) {
                                      {"gone", AttachmentState::gone, "", now, false, true}};
   ASSERT_TRUE(store_->see_attachments(seen));
   std::string all;
-  const auto queues = api::read_queues(database()).value();
+  const auto queues = api::read_queues(database());
   for (const QueueGate& gate : queues) {
     all += gate.queue + " " + gate.state + " " + std::to_string(gate.parked) + " " +
            (gate.attached ? (*gate.attached ? "yes" : "no") : "-") + "; ";
@@ -104,17 +107,15 @@ TEST_P(HeldBack, QueuesWithParkedTasksAloneAndAttachedOnesAreListed) {
 }
 
 TEST_P(HeldBack, AProbeEndsTheWaitOfAnOpenBreaker) {
-  const TargetRules rules;
   change("orders", [](GateState& state, EpochMs at) { state.breaker = opened(at); });
-  const auto probed = api::resume_queue(database(), {"orders", "ann", "mended", true}, rules).value();
-  EXPECT_EQ(api::to_json(probed)["ended"], api::Json({"breaker_wait"}));
-  EXPECT_EQ(probed.state, "breaker_half_open");
-  EXPECT_TRUE(probed.probes);
+  const api::Json probed = resume("orders", R"({"probe": true, "reason": "mended"})");
+  EXPECT_EQ(probed.at("ended"), api::Json({"breaker_wait"}));
+  EXPECT_EQ(probed.at("state"), "breaker_half_open");
   EXPECT_EQ(events(1).front().detail, "by ann: mended");
-  const auto again = api::resume_queue(database(), {"orders", "ann", "", true}, rules).value();
-  EXPECT_FALSE(again.probes) << "it may be repeated";
+  const std::string probe = R"({"probe": true})";
+  EXPECT_EQ(resume("orders", probe).at("ended"), api::Json::array()) << "it may be repeated";
   EXPECT_EQ(store_->gate_states().value().size(), 1U);
-  EXPECT_FALSE(api::resume_queue(database(), {"invoices", "ann", "", true}, rules).value().probes);
+  EXPECT_EQ(resume("invoices", probe).at("ended"), api::Json::array());
   EXPECT_EQ(store_->gate_states().value().size(), 1U) << "no row for a queue without a breaker";
 }
 

@@ -96,9 +96,9 @@ struct ApiServer::Impl {
   const http::Tokens tokens;
   SystemClock clock;
   Config config;
-  http::Reads reads{[this] { return open_mysql_store(config.store, clock); }, 1, 10s, clock};
+  api::Reads reads{[this] { return open_mysql_store(config.store, clock); }, 1, 10s, clock};
   std::mutex mutex;
-  http::Bridging writes;  // guarded by mutex, once the server runs
+  api::Bridging writes;  // guarded by mutex, once the server runs
   std::unique_ptr<http::Api> api;
   std::atomic<bool> stopping{false};
   std::thread bulks;

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "src/api/base/router.h"
 #include "src/core/message/identity.h"
-#include "src/http/handlers/router.h"
 #include "tests/integration/http/fixture.h"
 
 namespace rung::test {

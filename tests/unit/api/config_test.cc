@@ -1,5 +1,5 @@
 // What the API says of the config.
-#include "src/api/rules/config.h"
+#include "src/api/queues/config.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What the rules decide for a failure. The machine's decisions have tests of their own; these are about how
 // it is asked, and what is told.
-#include "src/api/rules/explain.h"
+#include "src/api/queues/explain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

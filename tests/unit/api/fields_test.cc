@@ -1,4 +1,4 @@
-#include "src/api/json/fields.h"
+#include "src/api/base/fields.h"
 
 #include <gtest/gtest.h>
 

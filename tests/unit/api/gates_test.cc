@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "src/core/base/time.h"
 
@@ -35,6 +37,27 @@ TEST(GateText, IsASentenceForEachGate) {
   gate.by = "ann";
   gate.until.reset();
   EXPECT_EQ(text("paused", ""), "paused | queue orders is paused until it is resumed by ann");
+}
+
+TEST(OverviewQueues, WhatIsHeldComesFirstAndIsNeverLeftOut) {
+  std::vector<QueueGate> gates(5);
+  for (std::size_t i = 0; i < gates.size(); ++i) {
+    gates[i].queue = std::string(1, static_cast<char>('a' + i));
+    gates[i].state = "flowing";
+    gates[i].waiting = static_cast<std::int64_t>(i) * 100;
+  }
+  gates[0].state = "paused";  // with nothing that waits
+  gates[1].state = "breaker_open";
+  const auto names = [](const Json& json) {
+    std::string all;
+    for (const Json& queue : json.at("queues")) all += queue.at("queue").get<std::string>();
+    return all;
+  };
+  const Json cut = overview_queues(gates, 3);
+  EXPECT_EQ(names(cut), "bae");
+  EXPECT_EQ(cut.at("queues_left_out"), 2);
+  EXPECT_EQ(names(overview_queues(gates, 1)), "ba");
+  EXPECT_EQ(names(overview_queues(gates, 200)), "baedc");
 }
 
 }  // namespace

@@ -12,6 +12,13 @@
 namespace rung::http {
 namespace {
 
+using api::Json;
+using api::kRights;
+using api::person_json;
+using api::refuse_queue;
+using api::refuse_target;
+using api::Right;
+
 Request request(const std::string& authorization, const std::string& host = "127.0.0.1:8025") {
   Request r;
   r.method = "GET";

@@ -7,16 +7,19 @@
 #include <set>
 #include <string>
 
-#include "src/http/handlers/console.h"
-#include "src/http/handlers/context.h"
+#include "src/api/api.h"
+#include "src/http/handlers/network.h"
 
 namespace rung::http {
 namespace {
 
+using api::Action;
+using api::Json;
+
 TEST(OpenApi, EachRouteHasItsTextsAndIsForTheRightRoles) {
   const Json document = Json::parse(openapi_document());
   std::set<std::string> ids, written;
-  for (const Route& route : api_routes()) {
+  for (const Route& route : all_routes()) {
     const std::string id(route.id);
     EXPECT_TRUE(!id.empty() && std::islower(id.front()) != 0 && std::ranges::all_of(id, [](char c) {
       return std::isalnum(c) != 0;
@@ -27,7 +30,7 @@ TEST(OpenApi, EachRouteHasItsTextsAndIsForTheRightRoles) {
     const Json& operation = document.at("paths").at(std::string(route.pattern)).at(method);
     EXPECT_FALSE(operation.at("summary").get<std::string>().empty()) << id;
     // Exactly the operations that need no token say so.
-    const Right& right = right_of(route.action);
+    const api::Right& right = api::right_of(route.action);
     const bool is_open = route.action == Action::probe;
     EXPECT_EQ(operation.contains("security"), is_open) << id;
     EXPECT_EQ(operation.value("x-needs-role", ""), is_open ? "" : to_word(right.least)) << id;
@@ -36,7 +39,7 @@ TEST(OpenApi, EachRouteHasItsTextsAndIsForTheRightRoles) {
     EXPECT_TRUE(route.method != "GET" || !right.by_queue || route.action == Action::body)
         << id << ": a read concerns all queues";
   }
-  const Json file = Json::parse(openapi_json());
+  const Json file = Json::parse(api::openapi_json());
   for (const auto& [id, texts] : file.at("operations").items()) written.insert(id);
   EXPECT_EQ(written, ids);
 }

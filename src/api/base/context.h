@@ -1,0 +1,187 @@
+// Shared by the handlers. Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/api/base/message.h"
+#include "src/api/base/reads.h"
+#include "src/api/base/router.h"
+#include "src/api/base/task_counter.h"
+#include "src/bridge/vitals.h"
+#include "src/core/base/clock.h"
+#include "src/core/message/message.h"
+#include "src/core/rules/policy.h"
+
+namespace rung::http {
+struct Network;
+}
+
+namespace rung::api {
+
+using Vitals = bridge::Vitals;  // the current state of this instance
+// Asks the loop, which also runs the callback.
+using AskVitals = std::function<void(std::function<void(const Vitals&)>)>;
+
+inline constexpr std::int64_t kMostCounted = 1'000'000;  // tasks, for one answer
+
+struct ContextParts {
+  Bridging bridging = {};
+  MysqlStoreFactory store = {};  // for reads: connections separate from the flow's
+  AskVitals ask_vitals = {};     // empty: there is no loop
+  RuleBookPtr rules = {};
+  ReservedHeaders reserved_headers = {};  // the broker's
+  std::vector<std::string> index_headers = {};
+  CauseRulesPtr cause_rules = nullptr;  // nullptr: the config has no `causes`
+  std::string version = {};
+  int read_connections = 4;
+};
+
+class Context {
+ public:
+  // REQUIRES: `here` outlives it.
+  Context(ContextParts parts, Ms call_timeout, const Clock& here)
+      : clock(here),
+        version(std::move(parts.version)),
+        reserved(parts.reserved_headers),
+        index_headers(std::move(parts.index_headers)),
+        cause_rules(std::move(parts.cause_rules)),
+        reads(std::move(parts.store), parts.read_connections, call_timeout, here),
+        writes(std::move(parts.bridging), call_timeout),
+        counter(here),
+        overview(here),
+        ask_(std::move(parts.ask_vitals)),
+        rules_(std::move(parts.rules)) {}
+
+  const Clock& clock;
+  const std::string version;
+  const ReservedHeaders reserved;                // headers that no submitted task may set
+  const std::vector<std::string> index_headers;  // by which tasks can be found
+  const CauseRulesPtr cause_rules;
+  http::Network* network =
+      nullptr;  // for the handlers of src/http; nullptr: no request comes from the network
+  Reads reads;
+  Writes writes;
+  TaskCounter counter;
+  BriefCache overview;
+  std::int64_t most_counted = kMostCounted;
+  Ms counting_stats{1000};  // how long ended tasks are counted for GET /v1/stats
+
+  RuleBookPtr rules() const {
+    const std::lock_guard lock(mutex_);
+    return rules_;
+  }
+  void reload(RuleBookPtr rules) {
+    const std::lock_guard lock(mutex_);
+    rules_ = std::move(rules);
+  }
+
+  // As reads.read() and reads.read_once(): if the store rejects a permanent mistake of the filter or of what
+  // to count by (the header is not indexed, which only the store knows, or the queue is a pattern), it is the
+  // caller's.
+  template <typename Work>
+  auto read_filtered(const Filter& filter, const Work& work, bool counts_by = false, bool once = false) {
+    try {
+      return once ? reads.read_once(work) : reads.read(work);
+    } catch (StoreError& e) {
+      e.asked = e.error.kind == Error::Kind::permanent &&
+                (!filter.headers.empty() || !filter.queue.empty() || counts_by);
+      throw;
+    }
+  }
+
+  // None: there is no loop, or it did not answer within two seconds.
+  std::optional<Vitals> vitals() const;
+  // The row, with the name of its node.
+  TaskRow named(const Task& task);
+
+  // What became of changes of single tasks since the start, for /metrics: {"cancel", "applied"}, {"submit",
+  // "created"}.
+  using Counts = std::map<std::pair<std::string, std::string>, std::int64_t>;
+  void count(std::string_view what, std::string_view result, std::int64_t tasks = 1) {
+    const std::lock_guard lock(mutex_);
+    counts_[{std::string(what), std::string(result)}] += tasks;
+  }
+  Counts counts() const {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  const AskVitals ask_;
+  mutable std::mutex mutex_;
+  RuleBookPtr rules_;                 // guarded by mutex_
+  std::map<int, std::string> nodes_;  // guarded by mutex_
+  Counts counts_;                     // guarded by mutex_
+};
+
+// --- the handlers; those that only the network asks for are in src/http
+Response submit_tasks(Context& context, const Call& call);
+Response list_tasks(Context& context, const Call& call);
+Response show_task(Context& context, const Call& call);
+Response show_origin(Context& context, const Call& call);
+Response show_history(Context& context, const Call& call);
+Response show_audit(Context& context, const Call& call);
+
+Response cancel_task(Context& context, const Call& call);
+Response discard_task(Context& context, const Call& call);
+Response reschedule_task(Context& context, const Call& call);
+Response fire_task(Context& context, const Call& call);
+Response finish_task(Context& context, const Call& call);
+Response redrive_task(Context& context, const Call& call);
+
+Response edit_task(Context& context, const Call& call);
+Response show_message(Context& context, const Call& call);
+Response show_body(Context& context, const Call& call);
+
+Response create_bulk(Context& context, const Call& call);
+Response list_bulks(Context& context, const Call& call);
+Response show_bulk(Context& context, const Call& call);
+Response pause_bulk(Context& context, const Call& call);
+Response resume_bulk(Context& context, const Call& call);
+Response abort_bulk(Context& context, const Call& call);
+
+Response list_queues(Context& context, const Call& call);
+Response show_queue(Context& context, const Call& call);
+Response pause_queue(Context& context, const Call& call);
+Response resume_queue(Context& context, const Call& call);
+
+Response list_causes(Context& context, const Call& call);
+Response show_cause(Context& context, const Call& call);
+Response change_cause(Context& context, const Call& call);
+
+Response show_activity(Context& context, const Call& call);
+Response list_audit(Context& context, const Call& call);
+Response simulate_failure(Context& context, const Call& call);
+
+Response list_nodes(Context& context, const Call& call);
+Response show_stats(Context& context, const Call& call);
+Response show_overview(Context& context, const Call& call);
+Response show_config(Context& context, const Call& call);
+Response show_now(Context& context, const Call& call);
+Response show_health(Context& context, const Call& call);
+Response show_ready(Context& context, const Call& call);
+Response show_you(Context& context, const Call& call);
+
+// What a call concerns, for its scope.
+std::string queue_of_task(Context& context, const Call& call);
+std::string queue_of_cause(Context& context, const Call& call);
+// The response, if the bulk may concern other queues than the person's.
+std::optional<Response> refuse_bulk(Context& context, const Call& call);
+
+// The version that If-Match demands of the call's task; none if there is no If-Match, or "*". Errors: a text.
+Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& call);
+
+// Throws not_found, here and below, if there is no such task.
+TaskId task_id_of(const Call& call);
+TaskRow find_task(Context& context, const Call& call);
+[[noreturn]] void no_such_task(const Call& call);
+
+}  // namespace rung::api

@@ -1,0 +1,166 @@
+#include "src/api/base/message.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "src/core/base/hex.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::api {
+
+Result<Pairs> parse_query(std::string_view text) {
+  Pairs out;
+  while (!text.empty()) {
+    const std::size_t end = text.find('&');
+    const std::string_view pair = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (pair.empty()) continue;
+    const std::size_t equals = pair.find('=');
+    auto name = percent_decode(pair.substr(0, equals), true);
+    auto value = percent_decode(equals == std::string_view::npos ? "" : pair.substr(equals + 1), true);
+    if (!name || !value)
+      return permanent("invalid percent-encoding in the query: a % is followed by two hexadecimal digits");
+    out.emplace_back(*std::move(name), *std::move(value));
+  }
+  return out;
+}
+
+std::string decode_path(std::string_view text) {
+  if (has_encoded_slash(text)) return std::string(text);
+  return percent_decode(text).value_or(std::string(text));
+}
+
+bool has_encoded_slash(std::string_view path) {
+  return path.find("%2f") != std::string_view::npos || path.find("%2F") != std::string_view::npos;
+}
+
+std::string decode_segment(std::string_view segment, const Request& request) {
+  if (!request.has_encoded_slash) return std::string(segment);
+  return percent_decode(segment).value_or(std::string(segment));
+}
+
+bool is_host(std::string_view text) {
+  constexpr std::string_view kOthers = "-._~";
+  const bool bracket = text.starts_with('[');
+  const std::size_t end = bracket ? text.find(']') : text.find(':');
+  const std::string_view name = text.substr(bracket ? 1 : 0, bracket ? end - 1 : end);
+  std::string_view rest = end == std::string_view::npos ? "" : text.substr(bracket ? end + 1 : end);
+  const auto fits = [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           kOthers.find(c) != std::string_view::npos || (bracket && c == ':');
+  };
+  if (name.empty() || (bracket && end == std::string_view::npos) || !std::ranges::all_of(name, fits))
+    return false;
+  if (rest.empty()) return true;
+  const bool colon = rest.starts_with(':');
+  rest.remove_prefix(1);
+  return colon && rest.size() <= 5 && rest.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+std::string cookie_named(std::string_view name, std::string_view header) {
+  while (!header.empty()) {
+    std::string_view pair = header.substr(0, header.find(';'));
+    header.remove_prefix(std::min(pair.size() + 1, header.size()));
+    pair.remove_prefix(std::min(pair.find_first_not_of(' '), pair.size()));
+    if (pair.starts_with(name) && pair.substr(name.size()).starts_with('='))
+      return std::string(pair.substr(name.size() + 1));
+  }
+  return "";
+}
+
+namespace {
+
+struct Meaning {
+  int status = 0;
+  std::string_view title, code;
+};
+constexpr std::array<Meaning, 19> kMeanings = {{{400, "Bad Request", "invalid_request"},
+                                                {401, "Unauthorized", "unauthorized"},
+                                                {403, "Forbidden", "forbidden"},
+                                                {404, "Not Found", "not_found"},
+                                                {405, "Method Not Allowed", "method_not_allowed"},
+                                                {408, "Request Timeout", "timeout"},
+                                                {409, "Conflict", "state_conflict"},
+                                                {411, "Length Required", "bad_http"},
+                                                {412, "Precondition Failed", "version_conflict"},
+                                                {413, "Content Too Large", "too_large"},
+                                                {414, "URI Too Long", "bad_http"},
+                                                {415, "Unsupported Media Type", "unsupported_media_type"},
+                                                {417, "Expectation Failed", "bad_http"},
+                                                {431, "Request Header Fields Too Large", "bad_http"},
+                                                {500, "Internal Server Error", "internal_error"},
+                                                {501, "Not Implemented", "internal_error"},
+                                                {503, "Service Unavailable", "unavailable"},
+                                                {504, "Gateway Timeout", "internal_error"},
+                                                {505, "HTTP Version Not Supported", "internal_error"}}};
+
+Meaning meaning_of(int status) {
+  const auto* found = std::ranges::find(kMeanings, status, &Meaning::status);
+  if (found != kMeanings.end()) return *found;
+  return {status, "Error", status >= 500 ? "internal_error" : "bad_http"};
+}
+
+}  // namespace
+
+std::string_view title_of(int status) { return meaning_of(status).title; }
+std::string_view code_of(int status) { return meaning_of(status).code; }
+
+Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more) {
+  Json json = {{"title", title_of(status)},
+               {"status", status},
+               {"code", code_of(status)},
+               {"detail", detail},
+               {"instance", instance}};
+  if (more.is_object()) json.update(more);
+  return json;
+}
+
+Json problem_json(const FieldErrors& errors, std::string_view instance) {
+  std::string detail = errors.empty() ? "" : errors.front().field + ": " + errors.front().detail;
+  if (errors.size() > 1) detail += " (and " + std::to_string(errors.size() - 1) + " more, see errors)";
+  Json list = Json::array();
+  for (const FieldError& e : errors) list.push_back({{"field", e.field}, {"detail", e.detail}});
+  return problem_json(400, detail, instance, {{"errors", std::move(list)}});
+}
+
+namespace {
+
+Response as_response(int status, const Json& json) {
+  Response response = answer(status, json);
+  response.type = "application/problem+json";
+  return response;
+}
+
+}  // namespace
+
+Response problem(int status, std::string_view detail, std::string_view instance) {
+  return problem(status, detail, instance, Json());
+}
+
+Response problem(int status, std::string_view detail, std::string_view instance, const Json& more) {
+  return as_response(status, problem_json(status, detail, instance, more));
+}
+
+Response problem(const FieldErrors& errors, std::string_view instance) {
+  return as_response(400, problem_json(errors, instance));
+}
+
+Response problem(const Error& error, std::string_view instance) {
+  const int status = error.is_transient() ? 503 : error.kind == Error::Kind::not_found ? 404 : 500;
+  Response response = problem(status, error.message, instance);
+  if (error.is_transient()) response.headers.emplace_back("Retry-After", "1");
+  response.error = error;
+  return response;
+}
+
+Response answer(int status, const Json& json) {
+  Response response;
+  response.status = status;
+  response.body = escape_controls_in_json(dump(json)) + "\n";
+  return response;
+}
+
+}  // namespace rung::api

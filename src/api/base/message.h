@@ -1,0 +1,96 @@
+// A request and a response as the API sees them, what a request names (path, query, host), and errors as in
+// RFC 9457: application/problem+json that says what is wrong and what would be right. The server of src/http
+// creates requests and sends responses. Thread: values; pure functions.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/api/base/fields.h"
+#include "src/core/base/result.h"
+
+namespace rung::api {
+
+// A response that goes on: server-sent events.
+class EventStream {
+ public:
+  virtual ~EventStream() = default;
+  // `wake` is called, from any thread, when take() may have something. Once, before the first take().
+  virtual void begin(std::function<void()> wake) = 0;
+  // What is to be sent now, "" = nothing; none: the stream has ended. Must not block. A reader that is too
+  // slow misses what is out of date: what waits is bounded.
+  virtual std::optional<std::string> take() = 0;
+};
+
+struct Request {
+  std::string method, path;        // the path decoded, without the query
+  bool has_encoded_slash = false;  // then `path` is as it was received
+  Pairs query;                     // decoded, in the order received
+  // The headers that we use; "" if missing. `authorization` holds a secret: only Access reads it, and it is
+  // neither logged nor returned.
+  std::string authorization, host, origin, content_type, content_encoding;
+  std::optional<std::string> if_match;
+  // Of a browser: its cookies (src/http/access/sign_ins.h; secret), the headers X-Rung-CSRF, Sec-Fetch-Site,
+  // Last-Event-ID.
+  std::string cookies, csrf, fetch_site, last_event_id, if_none_match;
+  bool has_body = false;
+  std::string_view body;  // valid during the call
+  std::string peer;       // the client's address
+  bool spare = false;     // all connections are in use: only probes are answered
+};
+
+struct Response {
+  int status = 200;
+  std::string type = "application/json";
+  std::string body;
+  Pairs headers;
+  bool close = false;                        // close the connection after it
+  std::shared_ptr<EventStream> stream = {};  // sent instead of `body`, until it ends
+  std::shared_ptr<void> memory = {};         // what `body` counts for, until it is sent
+  std::optional<Error> error = {};           // of a store: why there is no better answer
+};
+
+// Parses the query of a target, without the ?: NAME=VALUE, split at the first =, percent-decoded; a + is a
+// space. Error: a sentence for a 400.
+Result<Pairs> parse_query(std::string_view text);
+
+// Percent-decodes a path. If that is impossible, returns the text unchanged; it then matches no path of ours.
+// The same for a path with an encoded slash: a proxy that compares paths takes it for part of a segment.
+std::string decode_path(std::string_view text);
+bool has_encoded_slash(std::string_view path);
+
+// A segment of the request's path, decoded; it may contain a slash then.
+std::string decode_segment(std::string_view segment, const Request& request);
+
+// The value of a cookie in the header Cookie; "" = it is not there.
+std::string cookie_named(std::string_view name, std::string_view header);
+
+// Whether a Host header is a name or an address, with or without a port: no user, path or percent-encoding.
+bool is_host(std::string_view text);
+
+// "Bad Request": the title of a status.
+std::string_view title_of(int status);
+
+// "state_conflict": what went wrong, for scripts, where no better one is given (member `code`). In
+// docs/http.md.
+std::string_view code_of(int status);
+
+// The object alone: bulk responses contain one per item. `more`: further members.
+Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more);
+// The same for fields: the detail names the first error, `errors` all of them.
+Json problem_json(const FieldErrors& errors, std::string_view instance);
+
+Response problem(int status, std::string_view detail, std::string_view instance);
+Response problem(int status, std::string_view detail, std::string_view instance, const Json& more);
+Response problem(const FieldErrors& errors, std::string_view instance);
+// The response to an error of a store or the bridge: transient is 503 with Retry-After, not_found 404, the
+// rest 500.
+Response problem(const Error& error, std::string_view instance);
+
+// Escapes control and format characters in the texts: responses are shown on terminals, too.
+Response answer(int status, const Json& json);
+
+}  // namespace rung::api

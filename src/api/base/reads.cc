@@ -1,0 +1,83 @@
+#include "src/api/base/reads.h"
+
+namespace rung::api {
+
+Result<std::unique_ptr<MysqlStore>> Reads::take() {
+  std::unique_lock lock(mutex_);
+  if (!free_.wait_for(lock, call_timeout_ - query_timeout(call_timeout_), [this] { return out_ < most_; }))
+    return transient("the database does not keep up with the requests");
+  ++out_;
+  if (idle_.empty()) return std::unique_ptr<MysqlStore>();
+  auto store = std::move(idle_.back());
+  idle_.pop_back();
+  return store;
+}
+
+void Reads::give_back(std::unique_ptr<MysqlStore> store) {
+  const std::lock_guard lock(mutex_);
+  --out_;
+  if (store != nullptr) idle_.push_back(std::move(store));
+  free_.notify_one();
+}
+
+void Reads::forget_idle() {
+  std::vector<std::unique_ptr<MysqlStore>> gone;  // destroyed after the lock is released
+  const std::lock_guard lock(mutex_);
+  gone.swap(idle_);
+}
+
+namespace {
+
+constexpr std::int64_t kMostWaiting = 64 << 20;  // bytes handed over and not yet answered
+constexpr std::int64_t kBytesOfEvent = 1024;
+
+// Shared by a callback on the loop and a caller's thread that may no longer wait.
+template <typename T>
+struct PendingReply {
+  std::mutex mutex;
+  std::condition_variable there;
+  std::optional<Result<T>> result;  // guarded by mutex
+};
+
+template <typename T, typename Ask>
+Result<T> await_reply(const std::shared_ptr<std::atomic<std::int64_t>>& waiting, std::int64_t bytes,
+                      Ms reply_timeout, const Ask& ask) {
+  if (waiting->fetch_add(bytes) + bytes > kMostWaiting && bytes < kMostWaiting) {
+    waiting->fetch_sub(bytes);
+    return transient(
+        "too much data is already waiting for the database: this request was not accepted; try again later");
+  }
+  auto pending = std::make_shared<PendingReply<T>>();
+  ask([pending, waiting, bytes](Result<T> result) {
+    waiting->fetch_sub(bytes);
+    const std::lock_guard lock(pending->mutex);
+    pending->result.emplace(std::move(result));
+    pending->there.notify_one();
+  });
+  std::unique_lock lock(pending->mutex);
+  if (!pending->there.wait_for(lock, reply_timeout, [&] { return pending->result.has_value(); })) {
+    return transient(
+        "the database did not answer in time: the request may still take effect; query the task before you "
+        "try again (repeating a submission with the same message_id creates no second task)");
+  }
+  return *std::move(pending->result);
+}
+
+}  // namespace
+
+Result<std::vector<bridge::Submitted>> Writes::submit(std::vector<Submission> batch) {
+  std::int64_t bytes = 0;
+  for (const Submission& s : batch) bytes += s.task.task.body_bytes + kBytesOfEvent;
+  return await_reply<std::vector<bridge::Submitted>>(waiting_, bytes, reply_timeout_, [&](auto done) {
+    bridging_.submit(std::move(batch), std::move(done));
+  });
+}
+
+Result<std::vector<Decision>> Writes::change(std::vector<Event> events, std::int64_t more) {
+  const auto bytes = static_cast<std::int64_t>(events.size()) * kBytesOfEvent + more;
+  return await_reply<std::vector<Decision>>(waiting_, bytes, reply_timeout_, [&](auto done) {
+    bridging_.change(std::move(events), std::move(done));
+  });
+}
+
+}  // namespace rung::api

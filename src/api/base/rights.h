@@ -1,0 +1,94 @@
+// What can be done over HTTP, the least role that it takes, and what a person may do. Thread: constants and
+// pure functions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/api/base/message.h"
+#include "src/core/rules/people.h"
+#include "src/core/task/task.h"
+
+namespace rung::api {
+
+// What can be done over HTTP, and the least role that it takes: the only table of rights. Every route names
+// its action; docs/http.md and GET /v1/you show the table.
+enum class Action : std::uint8_t {
+  probe,  // needs no token
+  read,
+  submit,
+  cancel,
+  discard,
+  reschedule,
+  fire,
+  finish,
+  redrive,
+  bulk,
+  pause,
+  resume,
+  triage,
+  body,
+  edit,
+  adopt
+};
+
+struct Right {
+  Action action;
+  std::string_view word;  // for people and programs. Append only
+  Role least;             // not for `probe`; a bulk also takes that of its action
+  bool by_queue;          // a token with `queues` may do it to those only
+};
+
+inline constexpr std::array<Right, 16> kRights{{{Action::probe, "probe", Role::reads, false},
+                                                {Action::read, "read", Role::reads, false},
+                                                {Action::submit, "submit", Role::acts, true},
+                                                {Action::cancel, "cancel", Role::acts, true},
+                                                {Action::discard, "discard", Role::acts, true},
+                                                {Action::reschedule, "reschedule", Role::acts, true},
+                                                {Action::fire, "fire", Role::acts, true},
+                                                {Action::finish, "finish", Role::acts, true},
+                                                {Action::redrive, "redrive", Role::redrives, true},
+                                                {Action::bulk, "bulk", Role::redrives, true},
+                                                {Action::pause, "pause", Role::acts, true},
+                                                {Action::resume, "resume", Role::acts, true},
+                                                {Action::triage, "triage", Role::acts, true},
+                                                {Action::body, "body", Role::edits, true},
+                                                {Action::edit, "edit", Role::edits, true},
+                                                {Action::adopt, "adopt", Role::administers, false}}};
+
+constexpr const Right& right_of(Action action) { return kRights[static_cast<std::size_t>(action)]; }
+
+// Each action has its row.
+static_assert([] {
+  for (std::size_t i = 0; i < kRights.size(); ++i) {
+    if (kRights[i].action != static_cast<Action>(i)) return false;
+  }
+  return static_cast<std::size_t>(Action::adopt) + 1 == kRights.size();
+}());
+
+inline bool may(const Person& person, Action action) { return person.role >= right_of(action).least; }
+
+// The name in the audit of whoever bears the token of http.read_token_file: no entry of http.tokens_file can
+// have it.
+inline constexpr std::string_view kTokenRead = "token read";
+
+// What /v1/you and /v1/session say of a person: also what the token may do, and why it may not do the rest,
+// so that a console offers only that. `queue`: to this queue; "" = where no queue is named.
+Json person_json(const Person& person, const std::optional<std::string>& queue = {});
+
+// A 403 for what is outside of the person's queues: its detail, and further members of the problem. "" = an
+// exchange, or no queue at all.
+std::string outside_queues(const Person& person, std::string_view queue);
+Json outside_members(std::string_view queue);
+// The response, if the action takes a higher role.
+std::optional<Response> refuse_role(const Person& person, Action action, std::string_view instance);
+// The response, if the queue is outside.
+std::optional<Response> refuse_queue(const Person& person, std::string_view queue, std::string_view instance);
+// The same for a target: its queue.
+std::optional<Response> refuse_target(const Person& person, const Target& target, std::string_view instance);
+
+}  // namespace rung::api

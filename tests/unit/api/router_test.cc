@@ -1,0 +1,141 @@
+#include "src/api/base/router.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+
+#include "src/api/base/context.h"
+#include "tests/support/clock.h"
+
+namespace rung::api {
+namespace {
+
+class RouterTest : public testing::Test {
+ protected:
+  static constexpr std::array kParams{kLimit};
+  static Response tell(Context&, const Call& call) {
+    Response response;
+    response.body = call.id + " by " + call.who;
+    return response;
+  }
+  static std::shared_ptr<RuleBook> rules() {
+    return std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
+                                      RuleBook::Queues{});
+  }
+  static Request request(const std::string& method, const std::string& path) {
+    Request r;
+    r.method = method;
+    r.path = decode_path(path);
+    r.has_encoded_slash = has_encoded_slash(path);
+    return r;
+  }
+  Response call(const std::string& method, const std::string& path, const Pairs& query,
+                const std::string& body, const std::string& who = "alice") {
+    Request asked = request(method, path);
+    asked.query = query;
+    asked.body = body;
+    const auto found = router.match(asked);
+    if (found.route == nullptr) return no_such_route(found, asked);
+    Call of{asked, found.id, who, {who, Role::administers, nullptr}};
+    return router.answer(*found.route, of);
+  }
+  Router::Match match(const std::string& method, const std::string& path) const {
+    return router.match(request(method, path));
+  }
+
+  Context context{{.rules = rules()}, Ms{1}, test_clock()};
+  const Router router{
+      context,
+      {{"GET", "/v1/tasks", "list", Action::read, Scope::none, tell, kParams},
+       {"POST", "/v1/tasks", "submit", Action::submit, Scope::body, tell, {}, Takes::json},
+       {"GET", "/v1/tasks/{id}", "show", Action::read, Scope::none, tell},
+       {"POST", "/v1/tasks/{id}/cancel", "cancel", Action::cancel, Scope::changed, tell, {}, Takes::maybe},
+       {"POST", "/v1/queues/{queue}/pause", "pause", Action::pause, Scope::queue, tell, {}, Takes::object},
+       {"GET", "/metrics", "metrics", Action::read, Scope::none, tell},
+       {"GET", "/console/*", "", Action::probe, Scope::none, tell}}};
+};
+
+TEST_F(RouterTest, FindsByMethodAndPattern) {
+  EXPECT_EQ(match("GET", "/v1/tasks").route->pattern, "/v1/tasks");
+  EXPECT_EQ(match("POST", "/v1/tasks").route->action, Action::submit);
+  const auto one = match("GET", "/v1/tasks/57");
+  EXPECT_EQ(one.route->pattern, "/v1/tasks/{id}");
+  EXPECT_EQ(one.id, "57");
+  EXPECT_EQ(match("POST", "/v1/tasks/57/cancel").id, "57");
+  EXPECT_EQ(match("POST", "/v1/queues/orders/pause").id, "orders");
+  EXPECT_EQ(match("POST", "/v1/queues//pause").route, nullptr);
+}
+
+TEST_F(RouterTest, AStarIsForAllBelow) {
+  for (const auto* path : {"/console/", "/console/tasks", "/console/tasks/4711/history"})
+    EXPECT_NE(match("GET", path).route, nullptr) << path;
+  EXPECT_EQ(match("GET", "/console").route, nullptr);
+  EXPECT_EQ(match("POST", "/console/tasks").allow, "GET, HEAD");
+}
+
+TEST_F(RouterTest, SaysWhichMethodsAPathHas) {
+  const auto wrong = match("DELETE", "/v1/tasks");
+  EXPECT_EQ(wrong.route, nullptr);
+  EXPECT_EQ(wrong.allow, "GET, HEAD, POST");
+  EXPECT_EQ(match("GET", "/v1/tasks/5/cancel").allow, "POST");
+}
+
+TEST_F(RouterTest, FindsNothingElse) {
+  for (const auto* path : {"", "/", "/v1", "/v1/tasks/", "/v1/tasks/5/", "/v1/tasks/5/6", "/v1/tasks//cancel",
+                           "/v1/tasks/cancel/cancel/cancel", "/v1/tasksx", "v1/tasks"}) {
+    const auto none = match("GET", path);
+    EXPECT_EQ(none.route, nullptr) << path;
+    EXPECT_EQ(none.allow, "") << path;
+  }
+}
+
+TEST_F(RouterTest, AnIdMayHaveASlash) {
+  EXPECT_EQ(match("POST", "/v1/queues/a%2Fb%20c/pause").id, "a/b c");
+  EXPECT_EQ(match("POST", "/v1/queues/a/b/pause").route, nullptr);
+}
+
+TEST_F(RouterTest, HandsTheCallToItsHandler) {
+  const Response done = call("POST", "/v1/tasks/57/cancel", {}, "", "alice@host (cli)");
+  EXPECT_EQ(done.status, 200);
+  EXPECT_EQ(done.body, "57 by alice@host (cli)");
+  EXPECT_EQ(call("GET", "/v1/task", {}, "").status, 404);
+  EXPECT_EQ(call("DELETE", "/v1/tasks", {}, "").status, 405);
+}
+
+TEST_F(RouterTest, TakesTheQueryAndTheBodyThatTheRouteNames) {
+  const auto get = [this](const std::string& path, const Pairs& query) {
+    return call("GET", path, query, "").status;
+  };
+  EXPECT_EQ(get("/v1/tasks", {{"limit", "5"}}), 200);
+  EXPECT_EQ(get("/v1/tasks", {{"limit", "x"}}), 400);
+  EXPECT_EQ(get("/v1/tasks", {{"size", "5"}}), 400);
+  EXPECT_EQ(get("/v1/tasks/5", {{"limit", "5"}}), 400);
+  EXPECT_EQ(get("/metrics", {{"target", "x"}}), 200) << "a scraper may add parameters of its own";
+  const auto post = [this](const std::string& path, const std::string& body) {
+    return call("POST", path, {}, body).status;
+  };
+  for (const auto* any : {"{}", "[]", "5"}) EXPECT_EQ(post("/v1/tasks", any), 200) << any;
+  for (const auto* wrong : {"", "{", "{\"a\":1,\"a\":2}"}) EXPECT_EQ(post("/v1/tasks", wrong), 400) << wrong;
+  for (const auto* maybe : {"", "{}"}) EXPECT_EQ(post("/v1/tasks/5/cancel", maybe), 200) << maybe;
+  EXPECT_EQ(post("/v1/tasks/5/cancel", "[]"), 400);
+  EXPECT_EQ(post("/v1/queues/q/pause", "{}"), 200);
+  EXPECT_EQ(post("/v1/queues/q/pause", ""), 400);
+}
+
+TEST_F(RouterTest, ATokensQueuesCountBeforeTheHandler) {
+  const auto answer = [this](const std::string& queue) {
+    Request asked = request("POST", "/v1/queues/" + queue + "/pause");
+    asked.body = "{}";
+    const auto found = router.match(asked);
+    const auto his = std::make_shared<const QueueScope>(std::vector<QueuePattern>{QueuePattern("his-*")});
+    Call call{asked, found.id, "sam", {"sam", Role::acts, his}};
+    return router.answer(*found.route, call).status;
+  };
+  EXPECT_EQ(answer("his-1"), 200);
+  EXPECT_EQ(answer("hers"), 403);
+  EXPECT_EQ(answer("his%2F1"), 403);
+}
+
+}  // namespace
+}  // namespace rung::api
