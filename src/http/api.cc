@@ -14,8 +14,7 @@
 namespace rung::http {
 namespace {
 
-constexpr std::int64_t kMostParsed = 160 << 20;  // bytes of JSON values, all requests together
-constexpr std::int64_t kMostOfOne = 384 << 20;   // of one request
+constexpr std::int64_t kMostOfOne = 384 << 20;  // of one request
 constexpr Ms kMemoryWithin{1000};
 // A row of a list, whose longest text is its last error: as a row, as JSON and as its text.
 constexpr std::int64_t kMostOfRow = 4 * kErrorBytes;
@@ -33,169 +32,37 @@ Response busy(std::string_view detail, const Request& request) {
   return problem(Error{Error::Kind::transient, std::string(detail) + ": try again later"}, request.path);
 }
 
-class ApiImpl final : public Api {
- public:
-  ApiImpl(ApiParts parts, const Clock& clock)
-      : console_(std::move(parts.console)),
-        sign_ins_(clock, Cookies(console_.url, console_.tls)),
-        access_(parts.tokens, std::move(parts.sign_in), &sign_ins_),
-        context_(static_cast<api::ContextParts&&>(parts), parts.server.timeout, clock),
-        network_{access_,
-                 sign_ins_,
-                 console_,
-                 parts.login,
-                 [this] { return connections(); },
-                 LiveFeed(context_.reads, clock, most_viewers(parts.server)),
-                 Metrics(context_.version, context_.rules()->targets().groups.own, clock)},
-        router_(context_, routes()) {
-    context_.network = &network_;
-  }
+// A change that was made is answered in any case.
+bool counts(Response& response, const Request& request, Budget& texts) {
+  if (response.body.size() <= kSmallBody) return true;
+  const auto bytes = static_cast<std::int64_t>(response.body.size());
+  const auto share = std::make_shared<Budget::Share>(texts);
+  response.memory = share;
+  if (request.method == "GET") return share->grow(bytes, kMemoryWithin);
+  return share->add(bytes), true;
+}
 
-  Result<void> begin(const ServerOptions& options) {
-    auto server = Server::start(options, [this](const Request& request) { return admit(request); });
-    if (!server) return tl::unexpected(server.error());
-    server_ = *std::move(server);
-    listening_ = server_.get();
-    return {};
+// A label must have few values.
+std::string_view known(std::string_view method) {
+  for (const std::string_view one : {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}) {
+    if (method == one) return one;
   }
+  return "other";
+}
 
-  void reload(RuleBookPtr rules) override { context_.reload(std::move(rules)); }
-  Result<void> reload_secrets(const Tokens& tokens) override {
-    // The socket stays where it is: without a token everybody who reaches it would be an admin.
-    if (tokens.empty() && access_.needs_token() && !access_.signs_in()) {
-      log::error("the previous HTTP tokens stay in use", {{"reason", "the config has no token any more"}});
-    } else {
-      access_.replace(tokens);
-    }
-    return server_->reload_certificate();
-  }
-  int port() const override { return server_->port(); }
-  void drain() override {
-    network_.live.drain();
-    server_->drain();
-  }
-  int connections() const override {
-    const Server* server = listening_;
-    return server != nullptr ? server->connections() : 0;
-  }
-  bool stop(Ms most) override {
-    const BootMs began = context_.clock.boot();
-    if (!network_.live.stop(most)) return false;
-    return server_->stop(std::max(most - (context_.clock.boot() - began), Ms{1}));
-  }
+// So that those who only ask are never without a connection.
+std::size_t most_viewers(const ServerOptions& options) {
+  return static_cast<std::size_t>(std::max(options.connections / 4, 1));
+}
 
- private:
-  // So that those who only ask are never without a connection.
-  static std::size_t most_viewers(const ServerOptions& options) {
-    return static_cast<std::size_t>(std::max(options.connections / 4, 1));
+std::vector<Route> routes(const ConsoleOptions& console) {
+  std::vector<Route> all = all_routes();
+  if (console.enabled) {
+    std::ranges::move(login_routes(), std::back_inserter(all));
+    std::ranges::move(console_routes(), std::back_inserter(all));
   }
-
-  std::vector<Route> routes() const {
-    std::vector<Route> all = all_routes();
-    if (console_.enabled) {
-      std::ranges::move(login_routes(), std::back_inserter(all));
-      std::ranges::move(console_routes(), std::back_inserter(all));
-    }
-    return all;
-  }
-
-  // Once for each request, when its head has arrived.
-  tl::expected<Server::Work, Response> admit(const Request& request) {
-    const auto match = router_.match(request);
-    auto person = admitted(request, match);
-    if (!person) {
-      network_.metrics.request(match.route != nullptr ? match.route->pattern : "none", known(request.method),
-                               person.error().status, -1);
-      return tl::unexpected(std::move(person).error());
-    }
-    Call call{request, match.id, who_asks(*person, request), *std::move(person)};
-    return [this, &route = *match.route, call = std::move(call)](Budget& texts) mutable {
-      const BootUs began = context_.clock.boot_us();
-      Response response = within_memory(route, call, texts);
-      const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
-      network_.metrics.request(route.pattern, route.method, response.status, seconds);
-      return response;
-    };
-  }
-
-  // Who asks, if the request has a route and may use it.
-  tl::expected<Person, Response> admitted(const Request& request, const api::Router::Match& match) const {
-    // A client without even read access learns nothing about paths.
-    if (request.spare && (match.route == nullptr || !match.route->for_probes)) {
-      Response response = problem(
-          503, "all connections are in use (http.connections, http.connections_per_address)", request.path);
-      response.headers.emplace_back("Retry-After", "1");
-      return tl::unexpected(std::move(response));
-    }
-    const Action action = match.route == nullptr ? Action::read : match.route->action;
-    auto person = action == Action::probe ? Person{} : access_.admit(request, action);
-    if (!person) return person;
-    if (match.route == nullptr) return tl::unexpected(api::no_such_route(match, request));
-    if (!request.has_body) return person;
-    if (!request.content_encoding.empty() && strcasecmp(request.content_encoding.c_str(), "identity") != 0)
-      return tl::unexpected(problem(415, "Content-Encoding is not supported", request.path));
-    // This also keeps a form in somebody's browser from posting here.
-    std::string type = request.content_type.substr(0, request.content_type.find(';'));
-    type.resize(type.find_last_not_of(" \t") + 1);
-    if (strcasecmp(type.c_str(), "application/json") != 0)
-      return tl::unexpected(problem(415, "Content-Type must be application/json", request.path));
-    return person;
-  }
-
-  // What is parsed, and what an answer is made of, takes many times the memory of its text: the total for all
-  // requests is bounded, and so are the texts that wait for slow readers.
-  Response within_memory(const Route& route, Call& call, Budget& texts) {
-    bool is_large = call.request.body.size() > kSmallBody;
-    const api::JsonMemory needs =
-        is_large ? api::memory_of_json(call.request.body) : api::JsonMemory{memory_of_page(call.request), 0};
-    if (needs.values > kMostOfOne)
-      return problem(413,
-                     "the body contains too many JSON values: they would take " +
-                         std::to_string(needs.values >> 20) + " MB of memory",
-                     call.request.path);
-    Response response;
-    {
-      Budget::Share share(parsed_);
-      call.reserve = [&](std::int64_t bytes) { return bytes == 0 || share.grow(bytes, kMemoryWithin); };
-      if (!call.reserve(needs.values + needs.texts))
-        return busy("too many large requests are being processed", call.request);
-      response = router_.answer(route, call);
-      is_large = is_large || response.body.size() > kSmallBody;
-      if (!counts(response, call.request, texts))
-        response = busy("too many large responses are being sent", call.request);
-    }
-    // Otherwise memory freed in small pieces stays with this process, once per thread.
-    if (is_large) malloc_trim(0);
-    return response;
-  }
-  // A change that was made is answered in any case.
-  static bool counts(Response& response, const Request& request, Budget& texts) {
-    if (response.body.size() <= kSmallBody) return true;
-    const auto bytes = static_cast<std::int64_t>(response.body.size());
-    const auto share = std::make_shared<Budget::Share>(texts);
-    response.memory = share;
-    if (request.method == "GET") return share->grow(bytes, kMemoryWithin);
-    return share->add(bytes), true;
-  }
-
-  // A label must have few values.
-  static std::string_view known(std::string_view method) {
-    for (const std::string_view one : {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}) {
-      if (method == one) return one;
-    }
-    return "other";
-  }
-
-  const ConsoleOptions console_;
-  SignIns sign_ins_;
-  Access access_;
-  Context context_;
-  Network network_;
-  const api::Router router_;
-  Budget parsed_{kMostParsed};
-  std::unique_ptr<Server> server_;
-  std::atomic<Server*> listening_{nullptr};  // server_, for its own threads
-};
+  return all;
+}
 
 }  // namespace
 
@@ -203,9 +70,119 @@ Result<std::unique_ptr<Api>> Api::start(ApiParts parts, const Clock& clock) {
   ServerOptions options = parts.server;
   options.beyond_this_machine =
       !parts.tokens.full.empty() || !parts.tokens.people.empty() || parts.sign_in != nullptr;
-  auto api = std::make_unique<ApiImpl>(std::move(parts), clock);
-  if (auto begun = api->begin(options); !begun) return tl::unexpected(begun.error());
-  return std::unique_ptr<Api>(std::move(api));
+  auto api = std::make_unique<Api>(std::move(parts), clock);
+  auto server = Server::start(options, [&of = *api](const Request& request) { return of.admit(request); });
+  if (!server) return tl::unexpected(server.error());
+  api->server_ = *std::move(server);
+  api->listening_ = api->server_.get();
+  return api;
+}
+
+Api::Api(ApiParts parts, const Clock& clock)
+    : console_(std::move(parts.console)),
+      sign_ins_(clock, Cookies(console_.url, console_.tls)),
+      access_(parts.tokens, std::move(parts.sign_in), &sign_ins_),
+      context_(static_cast<api::ContextParts&&>(parts), parts.server.timeout, clock),
+      network_{access_,
+               sign_ins_,
+               console_,
+               parts.login,
+               [this] { return connections(); },
+               LiveFeed(context_.reads, clock, most_viewers(parts.server)),
+               Metrics(context_.version, context_.rules()->targets().groups.own, clock)},
+      router_(context_, routes(console_)) {
+  context_.network = &network_;
+}
+
+Result<void> Api::reload_secrets(const Tokens& tokens) {
+  // The socket stays where it is: without a token everybody who reaches it would be an admin.
+  if (tokens.empty() && access_.needs_token() && !access_.signs_in()) {
+    log::error("the previous HTTP tokens stay in use", {{"reason", "the config has no token any more"}});
+  } else {
+    access_.replace(tokens);
+  }
+  return server_->reload_certificate();
+}
+
+void Api::drain() {
+  network_.live.drain();
+  server_->drain();
+}
+
+bool Api::stop(Ms most) {
+  const BootMs began = context_.clock.boot();
+  if (!network_.live.stop(most)) return false;
+  return server_->stop(std::max(most - (context_.clock.boot() - began), Ms{1}));
+}
+
+// Once for each request, when its head has arrived.
+tl::expected<Server::Work, Response> Api::admit(const Request& request) {
+  const auto match = router_.match(request);
+  auto person = admitted(request, match);
+  if (!person) {
+    network_.metrics.request(match.route != nullptr ? match.route->pattern : "none", known(request.method),
+                             person.error().status, -1);
+    return tl::unexpected(std::move(person).error());
+  }
+  Call call{request, match.id, who_asks(*person, request), *std::move(person)};
+  return [this, &route = *match.route, call = std::move(call)](Budget& texts) mutable {
+    const BootUs began = context_.clock.boot_us();
+    Response response = within_memory(route, call, texts);
+    const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
+    network_.metrics.request(route.pattern, route.method, response.status, seconds);
+    return response;
+  };
+}
+
+// Who asks, if the request has a route and may use it.
+tl::expected<Person, Response> Api::admitted(const Request& request, const api::Router::Match& match) const {
+  // A client without even read access learns nothing about paths.
+  if (request.spare && (match.route == nullptr || !match.route->for_probes)) {
+    Response response = problem(
+        503, "all connections are in use (http.connections, http.connections_per_address)", request.path);
+    response.headers.emplace_back("Retry-After", "1");
+    return tl::unexpected(std::move(response));
+  }
+  const Action action = match.route == nullptr ? Action::read : match.route->action;
+  auto person = action == Action::probe ? Person{} : access_.admit(request, action);
+  if (!person) return person;
+  if (match.route == nullptr) return tl::unexpected(api::no_such_route(match, request));
+  if (!request.has_body) return person;
+  if (!request.content_encoding.empty() && strcasecmp(request.content_encoding.c_str(), "identity") != 0)
+    return tl::unexpected(problem(415, "Content-Encoding is not supported", request.path));
+  // This also keeps a form in somebody's browser from posting here.
+  std::string type = request.content_type.substr(0, request.content_type.find(';'));
+  type.resize(type.find_last_not_of(" \t") + 1);
+  if (strcasecmp(type.c_str(), "application/json") != 0)
+    return tl::unexpected(problem(415, "Content-Type must be application/json", request.path));
+  return person;
+}
+
+// What is parsed, and what an answer is made of, takes many times the memory of its text: the total for all
+// requests is bounded, and so are the texts that wait for slow readers.
+Response Api::within_memory(const Route& route, Call& call, Budget& texts) {
+  bool is_large = call.request.body.size() > kSmallBody;
+  const api::JsonMemory needs =
+      is_large ? api::memory_of_json(call.request.body) : api::JsonMemory{memory_of_page(call.request), 0};
+  if (needs.values > kMostOfOne)
+    return problem(413,
+                   "the body contains too many JSON values: they would take " +
+                       std::to_string(needs.values >> 20) + " MB of memory",
+                   call.request.path);
+  Response response;
+  {
+    Budget::Share share(parsed_);
+    call.reserve = [&](std::int64_t bytes) { return bytes == 0 || share.grow(bytes, kMemoryWithin); };
+    if (!call.reserve(needs.values + needs.texts))
+      return busy("too many large requests are being processed", call.request);
+    response = router_.answer(route, call);
+    is_large = is_large || response.body.size() > kSmallBody;
+    if (!counts(response, call.request, texts))
+      response = busy("too many large responses are being sent", call.request);
+  }
+  // Otherwise memory freed in small pieces stays with this process, once per thread.
+  if (is_large) malloc_trim(0);
+  return response;
 }
 
 }  // namespace rung::http

@@ -49,10 +49,6 @@ struct Call {
   }
   Response problem(const FieldErrors& errors) const { return api::problem(errors, request.path); }
   Response problem(const Error& error) const { return api::problem(error, request.path); }
-  // What was read, or why it could not be.
-  Response answer(const Result<Json>& json) const {
-    return json ? api::answer(200, *json) : problem(json.error());
-  }
 
   ByHand by_hand(std::optional<std::uint32_t> version, std::string reason) const {
     return {who, version, std::move(reason), 0, person.queues};

@@ -1,6 +1,8 @@
 // POST /v1/tasks: reads what is submitted, hands it over, and answers task by task.
 #include "src/api/messages/submission.h"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -148,50 +150,33 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
   return out;
 }
 
+namespace {
+
+constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
+
+}  // namespace
+
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 == 0) {
     for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) text.remove_suffix(1);
   }
-  if (text.size() % 4 == 1) return std::nullopt;
-  std::string out;
-  out.reserve(text.size() * 3 / 4);
-  std::uint32_t bits = 0;
-  int have = 0;
-  for (const char c : text) {
-    std::uint32_t value = 0;
-    if (c >= 'A' && c <= 'Z')
-      value = static_cast<std::uint32_t>(c - 'A');
-    else if (c >= 'a' && c <= 'z')
-      value = static_cast<std::uint32_t>(c - 'a') + 26;
-    else if (c >= '0' && c <= '9')
-      value = static_cast<std::uint32_t>(c - '0') + 52;
-    else if (c == '+')
-      value = 62;
-    else if (c == '/')
-      value = 63;
-    else
-      return std::nullopt;
-    bits = (bits << 6) | value;
-    have += 6;
-    if (have < 8) continue;
-    have -= 8;
-    out += static_cast<char>((bits >> have) & 0xFF);
-  }
-  if ((bits & ((1U << have) - 1U)) != 0) return std::nullopt;  // bits beyond the last byte
-  return out;
+  if (text.size() % 4 == 1 || text.find_first_not_of(kBase64) != std::string_view::npos) return std::nullopt;
+  std::string digits(text);
+  digits.resize((text.size() + 3) / 4 * 4, 'A');  // the digit of 0
+  std::string out(digits.size() / 4 * 3, '\0');
+  EVP_DecodeBlock(bytes_of(out), bytes_of(digits), static_cast<int>(digits.size()));
+  const std::string beyond = out.substr(text.size() * 3 / 4);
+  out.resize(out.size() - beyond.size());
+  return beyond.find_first_not_of('\0') == std::string::npos ? std::optional(std::move(out)) : std::nullopt;
 }
 
 std::string to_base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::string_view part = bytes.substr(at, 3);
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 3; ++i)
-      bits = bits << 8U | (i < part.size() ? static_cast<unsigned char>(part[i]) : 0U);
-    for (std::size_t i = 0; i < 4; ++i)
-      out += i <= part.size() ? kDigits[bits >> (18U - 6U * static_cast<unsigned>(i)) & 63U] : '=';
-  }
+  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // it writes a final NUL
+  EVP_EncodeBlock(bytes_of(out), reinterpret_cast<const unsigned char*>(bytes.data()),
+                  static_cast<int>(bytes.size()));
+  out.pop_back();
   return out;
 }
 

@@ -15,7 +15,6 @@
 #include "src/api/base/message.h"
 #include "src/api/base/reads.h"
 #include "src/core/base/clock.h"
-#include "src/http/handlers/live_view.h"
 #include "src/store/tasks.h"
 
 namespace rung::http {
@@ -45,21 +44,27 @@ class LiveFeed {
   bool stop(Ms most);
 
  private:
-  using Views = std::vector<std::shared_ptr<LiveView>>;
+  class View;
+  // What the answers before have said.
+  struct Progress {
+    LiveQuestion question = {};
+    LiveAnswer last = {};
+    std::string trouble;  // why there is no news; "" = there is
+    bool begun = false;
+  };
   void run();
-  Views current();  // without those whose connection has ended
-  void tick(const Views& views);
-  void tell_changes(const Views& views);
+  std::vector<std::shared_ptr<View>> current();  // without those whose connection has ended
+  void tick(bool pings);
 
   api::Reads& reads_;
   const Clock& clock_;
   const std::size_t most_;
   std::mutex mutex_;
   std::condition_variable wanted_;
-  std::vector<std::weak_ptr<LiveView>> views_;  // guarded by mutex_
-  bool stopping_ = false, ended_ = false;       // guarded by mutex_
-  std::thread thread_;                          // guarded by mutex_
-  LiveProgress progress_;                       // the thread's
+  std::vector<std::weak_ptr<View>> views_;  // guarded by mutex_
+  bool stopping_ = false, ended_ = false;   // guarded by mutex_
+  std::thread thread_;                      // guarded by mutex_
+  Progress progress_;                       // the thread's
 };
 
 }  // namespace rung::http

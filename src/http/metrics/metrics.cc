@@ -1,26 +1,302 @@
 #include "src/http/metrics/metrics.h"
 
-#include <prometheus/counter.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
-#include <array>
-#include <limits>
+#include <charconv>
+#include <cmath>
+#include <span>
 
 #include "src/core/base/utf8.h"
 #include "src/core/causes/fingerprint.h"
-#include "src/http/metrics/samples.h"
 
 namespace rung::http {
 namespace {
 
 constexpr Ms kFresh{std::chrono::seconds{15}};
 
-// From a submit that shares a commit up to one that waits for a slow database.
-const prometheus::Histogram::BucketBoundaries kSeconds = {0.001, 0.002, 0.005, 0.01, 0.025, 0.05,
-                                                          0.1,   0.25,  0.5,   1,    2.5,   10};
+// --- the text format
+
+constexpr const char *kCounter = "counter", *kGauge = "gauge", *kHistogram = "histogram";
+using Labels = std::map<std::string, std::string>;
+
+class Text {
+ public:
+  // The samples that follow are of this metric. One without samples is not there.
+  void metric(const char* name, const char* type, const char* help) {
+    name_ = name;
+    head_ = std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+  }
+  void add(auto value, const Labels& labels = {}) { sample("", labels, "", static_cast<double>(value)); }
+  // Each count with its word; `queue`: "" = no such label.
+  template <std::size_t N, typename Count>
+  void add_each(const char* label, const std::array<const char*, N>& words,
+                const std::array<Count, N>& counts, const std::string& queue = "") {
+    for (std::size_t i = 0; i < N; ++i) {
+      Labels labels = {{label, words[i]}};
+      if (!queue.empty()) labels.emplace("queue", queue);
+      add(counts[i], labels);
+    }
+  }
+  // A histogram: counts of each bucket alone, by its upper bound; one more of what is beyond the last.
+  void add_buckets(std::span<const double> bounds, std::span<const std::int64_t> counts, double sum,
+                   const Labels& labels = {}) {
+    std::int64_t count = 0;
+    for (const std::int64_t one : counts) count += one;
+    sample("_count", labels, "", static_cast<double>(count));
+    sample("_sum", labels, "", sum);
+    count = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      count += counts[i];
+      sample("_bucket", labels, i < bounds.size() ? digits(bounds[i]) : "+Inf", static_cast<double>(count));
+    }
+  }
+  void add(const bridge::Lateness& late, const Labels& labels = {}) {
+    add_buckets(late.kSeconds, late.counts, late.sum, labels);
+  }
+  std::string text() const { return text_; }
+
+ private:
+  static std::string digits(double value) {
+    if (value == std::floor(value) && std::abs(value) < 1e15)
+      return std::to_string(static_cast<std::int64_t>(value));
+    std::array<char, 32> text{};
+    return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+  }
+  // `le`: the bound of a bucket, "" = none.
+  void sample(const char* suffix, const Labels& labels, const std::string& le, double value) {
+    text_.append(std::exchange(head_, "")).append(name_).append(suffix);
+    char before = '{';
+    const auto label = [&](std::string_view name, std::string_view of) {
+      text_.append(1, std::exchange(before, ',')).append(name).append("=\"");
+      for (const char c : of) {
+        if (c == '\\' || c == '"') text_ += '\\';
+        text_.append(c == '\n' ? "\\n" : std::string(1, c));
+      }
+      text_ += '"';
+    };
+    for (const auto& [name, of] : labels) label(name, of);
+    if (!le.empty()) label("le", le);
+    text_.append(before == ',' ? "} " : " ").append(digits(value)) += '\n';
+  }
+
+  std::string name_, head_, text_;
+};
+
+// --- what the event loop of this instance says
+
+using bridge::FlowCounts;
+
+constexpr std::array<const char*, 4> kInlets{"failed", "results", "delay", "error"};  // as Inlet
+constexpr std::array<const char*, 3> kResults{"succeeded", "failed", "malformed"};
+constexpr std::array<const char*, 2> kKinds{"retry", "delay"};
+constexpr std::array<const char*, 6> kAnswers{"confirmed", "returned", "refused",
+                                              "lost",      "fenced",   "rejected"};  // as PublishResult::How
+constexpr std::array<const char*, 5> kEnded{"succeeded", "presumed", "failed", "timed_out", "returned"};
+constexpr std::array<const char*, 3> kPromised{"in_time", "late", "gated"};
+constexpr std::array<const char*, 4> kFinished{"succeeded", "parked", "cancelled", "discarded"};
+constexpr std::array<const char*, 5> kDeleted{"tasks", "parts", "audit", "bulks", "events"};
+
+double seconds(Ms length) { return static_cast<double>(length.count()) / 1000; }
+double seconds(EpochMs at) { return static_cast<double>(at.ms) / 1000; }
+
+bool has_problem(const Vitals& v, std::string_view name) {
+  return std::ranges::find(v.problems, name, &HealthProblem::name) != v.problems.end();
+}
+
+// First failures, and deliveries by us that failed. A delay's first failure is the latter.
+std::int64_t failures(const FlowCounts::Queue& counts) {
+  const auto of = [&](FlowCounts::Ended how) { return counts.ended[static_cast<std::size_t>(how)]; };
+  return counts.taken_in[0] + of(FlowCounts::Ended::failed) + of(FlowCounts::Ended::timed_out) +
+         of(FlowCounts::Ended::returned);
+}
+
+struct Row {
+  const char* name;
+  const char* type;
+  const char* help;
+  void (*tell)(const Vitals& v, Text& s);
+};
+
+constexpr Row kRows[] = {
+    {"rung_up", kGauge, "1 if this instance reaches the service, by service.",
+     [](const Vitals& v, Text& s) {
+       s.add(v.broker_consuming && v.broker_publishing ? 1 : 0, {{"service", "broker"}});
+       s.add(v.database ? 1 : 0, {{"service", "database"}});
+     }},
+    {"rung_config_reload_failed", kGauge, "1 if the config was not applied by the last reload.",
+     [](const Vitals& v, Text& s) { s.add(has_problem(v, "config") ? 1 : 0); }},
+    {"rung_broker_blocked", kGauge, "1 while an alarm of the broker blocks publishing.",
+     [](const Vitals& v, Text& s) { s.add(v.broker_blocked ? 1 : 0); }},
+    {"rung_shards_held", kGauge, "Shards that this instance owns, of 64.",
+     [](const Vitals& v, Text& s) { s.add(v.shards); }},
+    {"rung_shards_gained_total", kCounter, "Shards that this instance acquired.",
+     [](const Vitals& v, Text& s) { s.add(v.leases.gained); }},
+    {"rung_shards_lost_total", kCounter, "Shards whose lease ended against the will of this instance.",
+     [](const Vitals& v, Text& s) { s.add(v.leases.lost); }},
+    {"rung_ready_tasks", kGauge, "Due tasks that this instance has in memory and has not claimed yet.",
+     [](const Vitals& v, Text& s) { s.add(v.ready); }},
+    {"rung_loaded_tasks", kGauge, "Tasks whose due times this instance has in memory.",
+     [](const Vitals& v, Text& s) { s.add(v.loaded); }},
+    {"rung_received_messages_total", kCounter,
+     "Messages received from RabbitMQ, by inlet. Repeated deliveries count again.",
+     [](const Vitals& v, Text& s) { s.add_each("inlet", kInlets, v.received); }},
+    {"rung_unacked_messages", kGauge, "Received messages that are not recorded and acked yet.",
+     [](const Vitals& v, Text& s) { s.add(v.unacked); }},
+    {"rung_intake_stalled_seconds", kGauge,
+     "For how long received messages have waited without any of them being acked; 0 = none waits.",
+     [](const Vitals& v, Text& s) { s.add(seconds(v.intake_stalled)); }},
+    {"rung_error_queues", kGauge, "Error queues that exist and that this instance consumes.",
+     [](const Vitals& v, Text& s) { s.add(v.error_queues.size()); }},
+    {"rung_results_total", kCounter, "Messages on rung.results, by what they say.",
+     [](const Vitals& v, Text& s) {
+       s.add_each("result", kResults, std::array{v.results.succeeded, v.results.failed, v.results.malformed});
+     }},
+    {"rung_results_refused_total", kCounter,
+     "Results and failures that named a task without its delivery's retry-token, by inlet.",
+     [](const Vitals& v, Text& s) {
+       s.add(v.refused.results, {{"inlet", "results"}});
+       s.add(v.refused.failures, {{"inlet", "failed"}});
+     }},
+    {"rung_rule_decisions_total", kCounter, "Failures that a rule decided about, by rule, at this instance.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [rule, count] : v.decided_by_rule) s.add(count, {{"rule", rule}});
+     }},
+    {"rung_taken_in_tasks_total", kCounter, "New tasks that this instance recorded, by queue and kind.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, counts] : v.flow) s.add_each("kind", kKinds, counts.taken_in, queue);
+     }},
+    {"rung_failures_total", kCounter,
+     "Failures of this instance's tasks by queue: first failures and failed retries.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, counts] : v.flow) s.add(failures(counts), {{"queue", queue}});
+     }},
+    {"rung_publishes_total", kCounter,
+     "Messages that this instance published when they were due, by queue and the broker's answer.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, counts] : v.flow) s.add_each("result", kAnswers, counts.published, queue);
+     }},
+    {"rung_deliveries_ended_total", kCounter, "Deliveries that ended, by queue and outcome.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, counts] : v.flow) s.add_each("outcome", kEnded, counts.ended, queue);
+     }},
+    {"rung_finished_tasks_total", kCounter, "Tasks that reached one of the final states, by queue and state.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, counts] : v.flow) s.add_each("state", kFinished, counts.finished, queue);
+     }},
+    {"rung_lateness_seconds", kHistogram,
+     "Time from a message's due time to the broker's confirm, for messages that this instance published.",
+     [](const Vitals& v, Text& s) { s.add(v.lateness); }},
+    {"rung_lateness_by_queue_seconds", kHistogram, "As rung_lateness_seconds, by queue.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, counts] : v.flow) s.add(counts.late, {{"queue", queue}});
+     }},
+    {"rung_promised_deliveries_total", kCounter,
+     "Confirmed deliveries to queues with late_by, by queue, and whether they were within it: late only "
+     "because of a gate is gated.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, counts] : v.flow) {
+         const PromiseCounts& p = counts.promised;
+         if (counts.late_by || p != PromiseCounts{})
+           s.add_each("outcome", kPromised, std::array{p.in_time, p.late, p.gated}, queue);
+       }
+     }},
+    {"rung_unconfirmed_messages", kGauge,
+     "Messages that this instance has published and the broker has not confirmed.",
+     [](const Vitals& v, Text& s) { s.add(v.unconfirmed); }},
+    {"rung_publish_window", kGauge, "The sum of the windows of the queues that this instance publishes to.",
+     [](const Vitals& v, Text& s) { s.add(v.targets.window); }},
+    {"rung_quarantined_queues", kGauge,
+     "Queues that held up a connection and are probed one message at a time.",
+     [](const Vitals& v, Text& s) { s.add(v.targets.quarantined); }},
+    {"rung_queue_attached", kGauge,
+     "1 if the queue's dead letters reach Rung; only queues that the config names.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, is] : v.attached) s.add(is ? 1 : 0, {{"queue", queue}});
+     }},
+    {"rung_silences_held_total", kCounter,
+     "Deliveries whose silence this instance held open instead of presuming success.",
+     [](const Vitals& v, Text& s) { s.add(v.silence.held); }},
+    {"rung_silences_unverified_total", kCounter,
+     "Successes that this instance presumed although nobody could tell whether the queue was attached, or "
+     "whether the message had been read.",
+     [](const Vitals& v, Text& s) { s.add(v.silence.unverified); }},
+    {"rung_queue_paused", kGauge, "1 for each queue that is paused; the others are not listed.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, gate] : v.closed) {
+         if (gate == "paused") s.add(1, {{"queue", queue}});
+       }
+     }},
+    {"rung_queue_closed", kGauge, "1 for each queue that gets no tasks, by the gate that holds them back.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, gate] : v.closed) s.add(1, {{"queue", queue}, {"gate", gate}});
+     }},
+    {"rung_tasks_behind_gates", kGauge,
+     "Due tasks that wait behind a gate or for a rate, as far as this instance has them in memory.",
+     [](const Vitals& v, Text& s) { s.add(v.behind_gates); }},
+    {"rung_breaker_changes_total", kCounter, "Breakers that opened or closed, as seen by this instance.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, totals] : v.breakers) {
+         s.add(totals.opened, {{"queue", queue}, {"to", "open"}});
+         s.add(totals.closed, {{"queue", queue}, {"to", "closed"}});
+       }
+     }},
+    {"rung_breaker_probes_total", kCounter, "Probes of breakers that this instance sent.",
+     [](const Vitals& v, Text& s) {
+       for (const auto& [queue, totals] : v.breakers) s.add(totals.probes, {{"queue", queue}});
+     }},
+    {"rung_topology_repairs_total", kCounter,
+     "Exchanges and queues of Rung that were missing in RabbitMQ and that this instance declared again.",
+     [](const Vitals& v, Text& s) { s.add(v.topology_repairs); }},
+    {"rung_recognized_messages_total", kCounter,
+     "Messages at the intake that Rung recognized: repeats that it acked without a new row (duplicate, "
+     "repeat), and messages with the headers of a retry (changed, child, elsewhere), by what they were.",
+     [](const Vitals& v, Text& s) {
+       for (std::size_t i = 0; i < v.recognized.size(); ++i)
+         s.add(v.recognized[i],
+               {{"kind", std::string(bridge::Recognized::to_word(static_cast<bridge::Recognized::As>(i)))}});
+     }},
+    {"rung_rows_behind_total", kCounter,
+     "Results of deliveries that the task's row does not know: the database lost commits.",
+     [](const Vitals& v, Text& s) { s.add(v.rows_behind); }},
+    {"rung_refused_publishes_dead_lettered_total", kCounter,
+     "Publishes that a full queue refused and dead-lettered all the same: acked, no attempt counted.",
+     [](const Vitals& v, Text& s) { s.add(v.refused_publishes); }},
+    {"rung_failures_without_origin_total", kCounter,
+     "Failures that a consumer published without the exchange and routing key of its message.",
+     [](const Vitals& v, Text& s) { s.add(v.without_origin); }},
+    {"rung_retention_seconds", kGauge, "The configured retention; 0 = nothing is deleted.",
+     [](const Vitals& v, Text& s) { s.add(seconds(v.retention.keep.value_or(Ms{0}))); }},
+    {"rung_retention_deleted_total", kCounter, "Items that retention of this instance has deleted, by kind.",
+     [](const Vitals& v, Text& s) {
+       const auto& t = v.retention.totals;
+       s.add_each("what", kDeleted, std::array{t.tasks, t.partitions, t.audit, t.bulks, t.events});
+     }},
+    {"rung_retention_last_timestamp_seconds", kGauge,
+     "When retention of this instance last deleted something; 0 = never.",
+     [](const Vitals& v, Text& s) { s.add(seconds(v.retention.totals.last.value_or(EpochMs{0}))); }},
+    {"rung_retention_completed_timestamp_seconds", kGauge,
+     "When retention of this instance last had nothing left to delete, or when this instance took charge of "
+     "it, whichever is later; 0 = it never was in charge.",
+     [](const Vitals& v, Text& s) {
+       s.add(seconds(v.retention.tasks_done), {{"what", "tasks"}});
+       s.add(seconds(v.retention.partitions_done), {{"what", "partitions"}});
+     }},
+    {"rung_otel_spans_exported_total", kCounter, "Spans that the collector has accepted from this instance.",
+     [](const Vitals& v, Text& s) { s.add(v.spans.exported); }},
+    {"rung_otel_spans_dropped_total", kCounter,
+     "Spans of this instance that were lost: the collector was away, slow, or refused them.",
+     [](const Vitals& v, Text& s) { s.add(v.spans.dropped); }},
+    {"rung_oidc_key_fetches_total", kCounter,
+     "Fetches of the identity provider's keys by this instance, by result (ok, failed).",
+     [](const Vitals& v, Text& s) {
+       s.add(v.sign_in_keys.fetched, {{"result", "ok"}});
+       s.add(v.sign_in_keys.failed, {{"result", "failed"}});
+     }},
+    {"rung_oidc_keys", kGauge,
+     "Keys of the identity provider that tokens may be signed with; 0: none is valid.",
+     [](const Vitals& v, Text& s) { s.add(v.sign_in_keys.valid); }},
+};
+
+// --- what the database says of all instances
 
 constexpr std::array<State, 7> kStates{State::scheduled, State::publishing, State::awaiting, State::succeeded,
                                        State::parked,    State::cancelled,  State::discarded};
@@ -35,61 +311,17 @@ Labels labels_of(const CauseRow& cause, const CauseRules* rules) {
           {"state", std::string(cause.worse_at ? "worse" : to_word(cause.state))}};
 }
 
-constexpr std::array<const char*, 5> kSubmitted{"created", "same", "conflict", "invalid", "failed"};
-
 }  // namespace
 
-// What is counted here, request by request.
-struct Metrics::Counts {
-  prometheus::Registry registry;
-  prometheus::Family<prometheus::Counter>& requests =
-      counter("rung_http_requests_total", "Requests answered, by route, method and status.");
-  prometheus::Family<prometheus::Histogram>& seconds =
-      histogram("rung_http_request_duration_seconds",
-                "Time to answer a request, from its whole body, by route and method.");
-  prometheus::Family<prometheus::Counter>& counter(const char* name, const char* help) {
-    return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-  }
-  prometheus::Family<prometheus::Histogram>& histogram(const char* name, const char* help) {
-    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
-  }
-};
-
-prometheus::ClientMetric& Samples::with(const Labels& labels) {
-  prometheus::ClientMetric& sample = family_.metric.emplace_back();
-  for (const auto& [name, value] : labels) sample.label.push_back({name, value});
-  return sample;
-}
-
-void Samples::add(const bridge::Lateness& late, const Labels& labels) {
-  auto& histogram = with(labels).histogram;
-  for (std::size_t i = 0; i < late.counts.size(); ++i) {
-    histogram.sample_count += static_cast<std::uint64_t>(late.counts[i]);
-    const bool last = i == late.kSeconds.size();
-    histogram.bucket.push_back(
-        {histogram.sample_count, last ? std::numeric_limits<double>::infinity() : late.kSeconds[i]});
-  }
-  histogram.sample_sum = late.sum;
-}
-
-Metrics::Metrics(std::string_view version, std::string_view group, const Clock& clock)
-    : clock_(clock), counts_(std::make_unique<Counts>()) {
-  Labels labels = {{"version", std::string(version)}};
-  if (!group.empty()) labels.emplace("group", group);
-  Samples build("rung_build_info", kGauge,
-                "Always 1; the version is a label, and so is the group if the config has groups.");
-  build.add(1, labels);
-  build_ = std::make_unique<prometheus::MetricFamily>(build.family());
-}
-
-Metrics::~Metrics() = default;
-
 void Metrics::request(std::string_view route, std::string_view method, int status, double seconds) {
-  const Labels labels = {{"route", std::string(route)}, {"method", std::string(method)}};
-  Labels with_status = labels;
-  with_status.emplace("status", std::to_string(status));
-  counts_->requests.Add(with_status).Increment();
-  if (seconds >= 0) counts_->seconds.Add(labels, kSeconds).Observe(seconds);
+  const Route key(route, method);
+  const std::lock_guard lock(mutex_);
+  ++requests_[{key, status}];
+  if (seconds < 0) return;
+  Durations& durations = durations_[key];
+  ++durations
+        .counts[static_cast<std::size_t>(std::ranges::lower_bound(kSeconds, seconds) - kSeconds.begin())];
+  durations.sum += seconds;
 }
 
 void Metrics::totals(const Totals& totals, const std::vector<std::string>& queues, const CauseRules* rules) {
@@ -110,69 +342,56 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
     if (stat.oldest_due_at && !held)
       oldest[queue] = std::max(oldest[queue], totals.now - *stat.oldest_due_at);
   }
-  std::vector<prometheus::MetricFamily> all;
-  const auto add = [&](const char* name, MetricType type, const char* help, const auto& tell) {
-    Samples samples(name, type, help);
-    tell(samples);
-    all.push_back(samples.family());
-  };
-  const auto add_one = [&](const char* name, MetricType type, const char* help, auto value) {
-    add(name, type, help, [&](Samples& s) { s.add(value); });
-  };
+  Text text;
   const auto by_queue = [&](const std::map<std::string, std::int64_t>& counts) {
-    return [&](Samples& s) {
-      std::map<std::string, std::int64_t> out;
-      for (const auto& [queue, age] : oldest) out[queue] = 0;
-      for (const auto& [queue, count] : counts) out[oldest.contains(queue) ? queue : kOther] += count;
-      for (const auto& [queue, count] : out) s.add(count, {{"queue", queue}});
-    };
+    std::map<std::string, std::int64_t> out;
+    for (const auto& [queue, age] : oldest) out[queue] = 0;
+    for (const auto& [queue, count] : counts) out[oldest.contains(queue) ? queue : kOther] += count;
+    for (const auto& [queue, count] : out) text.add(count, {{"queue", queue}});
   };
-  add("rung_tasks", kGauge,
+  text.metric(
+      "rung_tasks", kGauge,
       "Tasks in the database by queue and state, all instances. As of some seconds ago. Queues that the "
-      "config "
-      "does not name are together in queue=\"(other)\".",
-      [&](Samples& s) {
-        for (const auto& [key, count] : tasks)
-          s.add(count, {{"queue", key.first}, {"state", std::string(to_word(key.second))}});
-      });
-  add_one("rung_overdue_tasks", kGauge, "Scheduled tasks that are overdue, all instances.", overdue);
-  add("rung_oldest_overdue_seconds", kGauge,
+      "config does not name are together in queue=\"(other)\".");
+  for (const auto& [key, count] : tasks)
+    text.add(count, {{"queue", key.first}, {"state", std::string(to_word(key.second))}});
+  text.metric("rung_overdue_tasks", kGauge, "Scheduled tasks that are overdue, all instances.");
+  text.add(overdue);
+  text.metric(
+      "rung_oldest_overdue_seconds", kGauge,
       "How long the scheduled task that is due longest has been due, by queue, all instances; 0 = none is. "
-      "Without queues that a gate holds back.",
-      [&](Samples& s) {
-        for (const auto& [queue, age] : oldest)
-          s.add(static_cast<double>(age.count()) / 1000, {{"queue", queue}});
-      });
-  add("rung_silences_held", kGauge,
+      "Without queues that a gate holds back.");
+  for (const auto& [queue, age] : oldest) text.add(seconds(age), {{"queue", queue}});
+  text.metric(
+      "rung_silences_held", kGauge,
       "Deliveries whose silence is held open, by queue, all instances: their queue was not attached, so "
-      "silence "
-      "is no success.",
-      by_queue(totals.silences_held));
-  add("rung_unread_messages", kGauge,
-      "Messages that wait in a queue without a consumer, if deliveries to it await an answer, by queue.",
-      by_queue(totals.unread));
-  add("rung_causes", kGauge, "Causes of failures by their state of triage; all instances.", [&](Samples& s) {
-    for (std::size_t i = 0; i < kCauseWords.size(); ++i) {
-      const auto it = totals.causes.by_state.find(static_cast<CauseState>(i + 1));
-      s.add(it == totals.causes.by_state.end() ? 0 : it->second, {{"state", std::string(kCauseWords[i])}});
-    }
-  });
-  add_one("rung_causes_worse", kGauge, "Ignored causes that got worse and have not been triaged since.",
-          totals.causes.worse);
-  add("rung_cause_failures", kGauge,
+      "silence is no success.");
+  by_queue(totals.silences_held);
+  text.metric(
+      "rung_unread_messages", kGauge,
+      "Messages that wait in a queue without a consumer, if deliveries to it await an answer, by queue.");
+  by_queue(totals.unread);
+  text.metric("rung_causes", kGauge, "Causes of failures by their state of triage; all instances.");
+  for (std::size_t i = 0; i < kCauseWords.size(); ++i) {
+    const auto it = totals.causes.by_state.find(static_cast<CauseState>(i + 1));
+    text.add(it == totals.causes.by_state.end() ? 0 : it->second, {{"state", std::string(kCauseWords[i])}});
+  }
+  text.metric("rung_causes_worse", kGauge, "Ignored causes that got worse and have not been triaged since.");
+  text.add(totals.causes.worse);
+  text.metric(
+      "rung_cause_failures", kGauge,
       "Failures of the last hour of each cause that is new, got worse or has regressed, at most 100 causes; "
-      "all "
-      "instances.",
-      [&](Samples& s) {
-        for (const CauseRow& cause : totals.failing) s.add(cause.last_hour, labels_of(cause, rules));
-      });
-  add_one("rung_nodes", kGauge, "Live instances, by the database.", totals.nodes);
-  add_one("rung_shards_unowned", kGauge, "Shards that no live instance owns, of 64.", totals.unowned);
-  add_one("rung_tasks_timestamp_seconds", kGauge,
-          "When this instance last read rung_tasks and the other figures of all instances.",
-          static_cast<double>(clock_.wall().ms) / 1000);
+      "all instances.");
+  for (const CauseRow& cause : totals.failing) text.add(cause.last_hour, labels_of(cause, rules));
+  text.metric("rung_nodes", kGauge, "Live instances, by the database.");
+  text.add(totals.nodes);
+  text.metric("rung_shards_unowned", kGauge, "Shards that no live instance owns, of 64.");
+  text.add(totals.unowned);
+  text.metric("rung_tasks_timestamp_seconds", kGauge,
+              "When this instance last read rung_tasks and the other figures of all instances.");
+  text.add(seconds(clock_.wall()));
   const std::lock_guard lock(mutex_);
-  totals_ = std::move(all);
+  totals_ = text.text();
 }
 
 bool Metrics::wants_tasks() {
@@ -195,26 +414,35 @@ void Metrics::tasks_failed() {
 }
 
 std::string Metrics::text(std::optional<Vitals> vitals, int connections, const api::Context::Counts& counts) {
-  std::vector<prometheus::MetricFamily> all = counts_->registry.Collect();
-  all.push_back(*build_);
-  Samples open("rung_http_connections", kGauge, "Open HTTP connections of this instance.");
-  open.add(connections);
-  all.push_back(open.family());
-  Samples submitted("rung_submitted_tasks_total", kCounter,
-                    "Tasks submitted to this instance by HTTP, by result.");
-  for (const char* result : kSubmitted) {
-    const auto count = counts.find({"submit", result});
-    submitted.add(count != counts.end() ? count->second : 0, {{"result", result}});
-  }
-  Samples changes("rung_changes_total", kCounter,
-                  "Changes of single tasks by HTTP at this instance, by action and result.");
-  for (const auto& [key, count] : counts) {
-    if (key.first != "submit") changes.add(count, {{"action", key.first}, {"result", key.second}});
-  }
-  all.push_back(submitted.family());
-  all.push_back(changes.family());
+  Text text;
   const std::lock_guard lock(mutex_);
-  all.insert(all.end(), totals_.begin(), totals_.end());
+  text.metric("rung_http_requests_total", kCounter, "Requests answered, by route, method and status.");
+  for (const auto& [key, count] : requests_) {
+    const auto& [route, method] = key.first;
+    text.add(count, {{"route", route}, {"method", method}, {"status", std::to_string(key.second)}});
+  }
+  text.metric("rung_http_request_duration_seconds", kHistogram,
+              "Time to answer a request, from its whole body, by route and method.");
+  for (const auto& [key, durations] : durations_)
+    text.add_buckets(kSeconds, durations.counts, durations.sum,
+                     {{"route", key.first}, {"method", key.second}});
+  text.metric("rung_submitted_tasks_total", kCounter, "Tasks submitted to this instance by HTTP, by result.");
+  for (const char* result : {"created", "same", "conflict", "invalid", "failed"}) {
+    const auto count = counts.find({"submit", result});
+    text.add(count != counts.end() ? count->second : 0, {{"result", result}});
+  }
+  text.metric("rung_changes_total", kCounter,
+              "Changes of single tasks by HTTP at this instance, by action and result.");
+  for (const auto& [key, count] : counts) {
+    if (key.first != "submit") text.add(count, {{"action", key.first}, {"result", key.second}});
+  }
+  text.metric("rung_build_info", kGauge,
+              "Always 1; the version is a label, and so is the group if the config has groups.");
+  Labels build = {{"version", version_}};
+  if (!group_.empty()) build.emplace("group", group_);
+  text.add(1, build);
+  text.metric("rung_http_connections", kGauge, "Open HTTP connections of this instance.");
+  text.add(connections);
   if (vitals) {
     last_ = std::move(*vitals);
   } else {
@@ -226,12 +454,13 @@ std::string Metrics::text(std::optional<Vitals> vitals, int connections, const a
   // A resolved problem stays at 0, so that an alert on it resolves.
   for (auto& [name, has] : problems_) has = false;
   for (const HealthProblem& one : last_.problems) problems_[one.name] = true;
-  Samples problems("rung_problem", kGauge, "1 while this instance has the problem; /readyz says what it is.");
-  for (const auto& [name, has] : problems_) problems.add(has ? 1 : 0, {{"problem", name}});
-  all.push_back(problems.family());
-  add_instance(last_, all);
-  std::erase_if(all, [](const prometheus::MetricFamily& family) { return family.metric.empty(); });
-  return prometheus::TextSerializer().Serialize(all);
+  text.metric("rung_problem", kGauge, "1 while this instance has the problem; /readyz says what it is.");
+  for (const auto& [name, has] : problems_) text.add(has ? 1 : 0, {{"problem", name}});
+  for (const Row& row : kRows) {
+    text.metric(row.name, row.type, row.help);
+    row.tell(last_, text);
+  }
+  return totals_ + text.text();
 }
 
 }  // namespace rung::http

@@ -1,22 +1,20 @@
-// The contents of /metrics, with prometheus-cpp's core. Each label has few values, all known in advance: only
-// queues that the config names or a person paused, no tags, nothing from a message. Thread: any.
+// The contents of /metrics, in Prometheus's text format. Each label has few values, all known in advance:
+// only queues that the config names or a person paused, no tags, nothing from a message. Thread: any.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/api/base/context.h"
 #include "src/core/base/clock.h"
 #include "src/store/store.h"
-
-namespace prometheus {
-struct MetricFamily;
-}
 
 namespace rung::http {
 
@@ -25,8 +23,8 @@ using api::Vitals;
 class Metrics {
  public:
   // `group`: "" = the config has none. REQUIRES: `clock` outlives it.
-  Metrics(std::string_view version, std::string_view group, const Clock& clock);
-  ~Metrics();
+  Metrics(std::string_view version, std::string_view group, const Clock& clock)
+      : clock_(clock), version_(version), group_(group) {}
 
   // `seconds`: below 0 if the request was refused before any work.
   void request(std::string_view route, std::string_view method, int status, double seconds);
@@ -58,18 +56,26 @@ class Metrics {
   std::string text(std::optional<Vitals> vitals, int connections, const api::Context::Counts& counts = {});
 
  private:
-  struct Counts;
-  const Clock& clock_;
-  const std::unique_ptr<Counts> counts_;
-  std::unique_ptr<const prometheus::MetricFamily> build_;
-  std::mutex mutex_;
-  BootMs fresh_until_{0};                         // guarded by mutex_
-  std::vector<prometheus::MetricFamily> totals_;  // guarded by mutex_
-  Vitals last_;                                   // guarded by mutex_
-  std::map<std::string, bool> problems_;          // those that there have been; guarded by mutex_
-};
+  // The upper bounds of the buckets, in seconds: from a submit that shares a commit up to one that waits for
+  // a slow database.
+  static constexpr std::array<double, 12> kSeconds{0.001, 0.002, 0.005, 0.01, 0.025, 0.05,
+                                                   0.1,   0.25,  0.5,   1,    2.5,   10};
+  struct Durations {
+    std::array<std::int64_t, kSeconds.size() + 1> counts{};  // of each bucket alone
+    double sum = 0;
+  };
+  using Route = std::pair<std::string, std::string>;  // and method
 
-// Adds what the event loop of this instance says.
-void add_instance(const Vitals& vitals, std::vector<prometheus::MetricFamily>& all);
+  const Clock& clock_;
+  const std::string version_, group_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::map<std::pair<Route, int>, std::int64_t> requests_;  // by status
+  std::map<Route, Durations> durations_;
+  BootMs fresh_until_{0};
+  std::string totals_;  // as text
+  Vitals last_;
+  std::map<std::string, bool> problems_;  // those that there have been
+};
 
 }  // namespace rung::http
