@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "src/api/base/context.h"
-#include "src/api/queues/config.h"
+#include "src/api/queues/rules.h"
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 

@@ -1,8 +1,10 @@
 // The service: /v1/nodes (the instances), /v1/stats (counts, and how late tasks are), /v1/overview (that and
-// the queues), /v1/now (the database's time), /v1/you, /healthz, /readyz.
+// the queues), /v1/activity (by minute), /v1/now (the database's time), /v1/you, /healthz, /readyz.
 #include "src/api/stats/stats.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -14,9 +16,11 @@
 #include "levels/duration.h"
 #include "src/api/base/context.h"
 #include "src/api/queues/gates.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::api {
+
 namespace {
 
 constexpr Ms kHiddenAfter = std::chrono::hours{24};  // older nodes are shown only on request
@@ -296,6 +300,72 @@ Response show_ready(Context& context, const Call& call) {
 Response show_you(Context&, const Call& call) {
   const auto queue = call.query.has("queue") ? std::optional(call.query.text("queue")) : std::nullopt;
   return answer(200, person_json(call.person, queue));
+}
+
+namespace {
+
+// 30 minutes are enough for all that is kept.
+constexpr std::array kSteps{1, 2, 5, 10, 15, 20, 30, 60};
+
+std::int64_t steps_in(const ActivityRange& range) {
+  return (range.until - range.from).count() / range.step.count();
+}
+
+}  // namespace
+
+std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs now) {
+  // The minute of `now` is not over, and has its point all the same.
+  const EpochMs oldest = bucket_of(now - kActivityKept, kActivityMinute) + kActivityMinute;
+  const EpochMs from = std::max(asked.from, oldest), until = std::min(asked.until, now + Ms{1});
+  if (from >= until) return std::nullopt;
+  ActivityRange range;
+  if (!asked.queue.empty()) range.queue = asked.queue;
+  for (const int minutes : kSteps) {
+    range.step = std::chrono::minutes{minutes};
+    range.from = bucket_of(from, range.step);
+    range.until = bucket_of(until - Ms{1}, range.step) + range.step;
+    if (steps_in(range) <= kMostActivityPoints) break;
+  }
+  return range;
+}
+
+Json read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now) {
+  Ms step = kActivityMinute;
+  Json points = Json::array();
+  if (const auto range = activity_range(asked, now)) {
+    step = range->step;
+    const std::vector<ActivityPoint> there = need(store.activity(*range));
+    auto next = there.begin();
+    for (EpochMs at = range->from; at < range->until; at = at + step) {
+      const bool has = next != there.end() && next->at == at;
+      const ActivityCounts counts = has ? (next++)->counts : ActivityCounts{};
+      points.push_back({{"at", to_rfc3339(at)},
+                        {"failed", counts.failed},
+                        {"retried", counts.retried},
+                        {"succeeded", counts.succeeded}});
+    }
+  }
+  return {{"step_s", std::chrono::duration_cast<std::chrono::seconds>(step).count()},
+          {"points", std::move(points)}};
+}
+
+std::optional<std::string> counted_with(const RuleBook& rules, const std::string& queue) {
+  const bool own = queue.empty() || queue == kAllQueues || rules.queues().contains(queue) ||
+                   rules.pattern_of(queue) != nullptr;
+  return own ? std::nullopt : std::optional<std::string>(kOtherQueues);
+}
+
+// `queue`, `from` and `to`: the last hour of all queues, if nothing is said.
+Response show_activity(Context& context, const Call& call) {
+  const std::string queue = call.query.text("queue");
+  const auto from = call.query.time("from"), to = call.query.time("to");
+  if (from && to && *from >= *to) return call.problem(FieldErrors{{"to", "must be later than from"}});
+  Json json = context.reads.read([&](MysqlStore& store) {
+    const EpochMs now = need(store.now()), until = to.value_or(now);
+    return read_activity(store, {queue, from.value_or(until - kUsualActivity), until}, now);
+  });
+  json["counted_with"] = text_or_null(counted_with(*context.rules(), queue).value_or(""));
+  return answer(200, json);
 }
 
 }  // namespace rung::api

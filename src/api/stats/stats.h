@@ -1,10 +1,16 @@
-// The instances, the counts and how late tasks are: what others need of /v1/stats. Thread: pure functions.
+// What others need of /v1/stats and /v1/activity. Thread: as the store's.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "src/api/base/json.h"
 #include "src/core/base/time.h"
+#include "src/core/rules/policy.h"
+#include "src/store/mysql/mysql_store.h"
 #include "src/store/system.h"
 
 namespace rung::api {
@@ -14,5 +20,20 @@ inline constexpr int kMostLate = 100;
 
 // The number of shards without a live owner. `live`: as live_nodes() says. `now`: the database's time.
 std::size_t unowned_shards(std::span<const ShardRow> shards, std::span<const NodeRow> live, EpochMs now);
+
+inline constexpr std::int64_t kMostActivityPoints = 1500;
+inline constexpr Ms kUsualActivity = std::chrono::hours{1};  // the last hour
+
+struct ActivityAsked {
+  std::string queue = {};  // "" = all together
+  EpochMs from, until;
+};
+
+// Whole steps, few enough, that cover what is asked for and kept at `now`; none: it is all older, or to come.
+std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs now);
+// A point for each step, also for those in which nothing happened.
+Json read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now);
+// "(other)" if these rules give the queue no counts of its own. None: it may have some.
+std::optional<std::string> counted_with(const RuleBook& rules, const std::string& queue);
 
 }  // namespace rung::api

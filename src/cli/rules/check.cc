@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "levels/duration.h"
-#include "src/api/queues/config.h"
-#include "src/api/queues/explain.h"
+#include "src/api/queues/rules.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/api/messages/submission.h"
+#include "src/api/messages/messages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"

@@ -4,7 +4,7 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/api/messages/submission.h"
+#include "src/api/messages/messages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"

@@ -14,7 +14,7 @@
 
 #include "levels/duration.h"
 #include "src/api/base/fields.h"
-#include "src/api/messages/submission.h"
+#include "src/api/messages/messages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"

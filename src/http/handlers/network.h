@@ -12,7 +12,6 @@
 
 #include "src/api/base/context.h"
 #include "src/http/access/access.h"
-#include "src/http/access/sign_ins.h"
 #include "src/http/handlers/live.h"
 #include "src/http/metrics/metrics.h"
 #include "src/oidc/code_flow.h"

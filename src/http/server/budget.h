@@ -21,12 +21,28 @@ class Budget {
     explicit Share(Budget& budget) : budget_(&budget) {}
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
-    ~Share();
+    ~Share() {
+      if (bytes_ == 0) return;
+      const std::lock_guard lock(budget_->mutex_);
+      budget_->held_ -= bytes_;
+      budget_->given_back_.notify_all();
+    }
     // Takes `bytes` more, after waiting at most `most_wait`; false: no room, and nothing has changed. A
     // request that is alone gets all it wants.
-    bool grow(std::int64_t bytes, Ms most_wait = Ms{0});
+    bool grow(std::int64_t bytes, Ms most_wait = Ms{0}) {
+      std::unique_lock lock(budget_->mutex_);
+      const auto room = [&] { return budget_->held_ == bytes_ || budget_->held_ + bytes <= budget_->most_; };
+      if (!budget_->given_back_.wait_for(lock, most_wait, room)) return false;
+      budget_->held_ += bytes;
+      bytes_ += bytes;
+      return true;
+    }
     // The same without a limit: for amounts that are too small to be refused, but still count.
-    void add(std::int64_t bytes);
+    void add(std::int64_t bytes) {
+      const std::lock_guard lock(budget_->mutex_);
+      budget_->held_ += bytes;
+      bytes_ += bytes;
+    }
     std::int64_t bytes() const { return bytes_; }
 
    private:

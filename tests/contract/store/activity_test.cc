@@ -1,8 +1,7 @@
 // Activity: what instances have counted, by queue and minute.
-#include "src/api/stats/activity.h"
-
 #include <nlohmann/json.hpp>
 
+#include "src/api/stats/stats.h"
 #include "tests/contract/store/world.h"
 
 namespace rung::test {

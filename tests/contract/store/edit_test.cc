@@ -1,10 +1,9 @@
 // Edit and retry: the new task and the mark of the parked one are one transaction.
-#include "src/api/messages/edit.h"
-
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "src/api/messages/messages.h"
 #include "src/api/tasks/views.h"
 #include "src/core/machine/by_hand.h"
 #include "tests/contract/store/world.h"

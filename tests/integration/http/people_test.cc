@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "src/api/base/router.h"
+#include "src/api/base/context.h"
 #include "src/core/message/identity.h"
 #include "tests/integration/http/fixture.h"
 

@@ -1,7 +1,7 @@
 // GET /v1/activity: its range, its steps, and that each of them has a point.
-#include "src/api/stats/activity.h"
-
 #include <gtest/gtest.h>
+
+#include "src/api/stats/stats.h"
 
 namespace rung::api {
 namespace {

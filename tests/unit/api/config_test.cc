@@ -1,10 +1,10 @@
 // What the API says of the config.
-#include "src/api/queues/config.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
+
+#include "src/api/queues/rules.h"
 
 namespace rung::api {
 namespace {

@@ -1,10 +1,10 @@
-#include "src/api/messages/edit.h"
-
 #include <gmock/gmock.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "src/api/messages/messages.h"
 
 namespace rung::api {
 namespace {

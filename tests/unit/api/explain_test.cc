@@ -1,11 +1,11 @@
 // What the rules decide for a failure. The machine's decisions have tests of their own; these are about how
 // it is asked, and what is told.
-#include "src/api/queues/explain.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "src/api/queues/rules.h"
 
 namespace rung::api {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/api/base/router.h"
-
 #include <gtest/gtest.h>
 
 #include <array>

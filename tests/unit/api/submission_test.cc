@@ -1,11 +1,10 @@
-#include "src/api/messages/submission.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "src/api/messages/messages.h"
 #include "src/core/machine/by_hand.h"
 
 namespace rung::api {

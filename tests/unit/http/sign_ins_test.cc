@@ -1,5 +1,3 @@
-#include "src/http/access/sign_ins.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

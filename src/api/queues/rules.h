@@ -1,5 +1,6 @@
-// What the rules would decide for a failure: `rung check --explain`, POST /v1/simulate. Decided by the state
-// machine, as in the sidecar. Thread: pure functions.
+// The rules of a config as JSON (no addresses and no secrets), and what they would decide for a failure:
+// `rung check --explain`, POST /v1/simulate. Decided by the state machine, as in the sidecar. Thread: pure
+// functions.
 #pragma once
 
 #include <string>
@@ -12,6 +13,11 @@
 #include "src/core/task/task.h"
 
 namespace rung::api {
+
+Json config_json(const RuleBook& rules);
+// What applies to one queue: its entry (`entry`: its name, or the pattern that it matches; null: the
+// defaults), the delays of its ladder and its rules for failures.
+Json queue_config_json(const RuleBook& rules, const std::string& queue);
 
 // A failed delivery. Empty = it has none.
 struct SupposedFailure {
