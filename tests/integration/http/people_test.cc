@@ -178,7 +178,7 @@ class HttpPeople : public HttpTest {
 // The routes with their actions.
 std::map<std::string, http::Action> routes() {
   std::map<std::string, http::Action> all;
-  for (const http::Route& route : http::api_routes())
+  for (const http::Route& route : http::all_routes())
     all[std::string(route.method) + " " + std::string(route.pattern)] = route.action;
   return all;
 }
@@ -191,7 +191,7 @@ TEST_F(HttpPeople, EachRoleDoesWhatTheTableSaysAndNothingElse) {
   for (const auto& [route, action] : routes()) {
     if (action == http::Action::probe) continue;
     ASSERT_TRUE(asks.contains(route)) << route << ": a new route needs its line in this test";
-    const Role least = http::right_of(action).least;
+    const Role least = api::right_of(action).least;
     // Here all bulks cancel, which is more than a redriver may do.
     const Role needed = action == http::Action::bulk ? Role::acts : least;
     for (std::size_t role = 0; role < kPeople.size(); ++role) {
@@ -236,7 +236,7 @@ TEST_F(HttpPeople, QueuesLimitWhatOneMayActOn) {
     const Ask inside = allowed.at(route)(), outside = denied.at(route)();
     EXPECT_EQ(as("sam", route, inside).status, inside.good) << route;
     const HttpAnswer answer = as("sam", route, outside);
-    if (!http::right_of(action).by_queue) {
+    if (!api::right_of(action).by_queue) {
       EXPECT_EQ(answer.status, outside.good) << route << ": reads are not limited";
       continue;
     }

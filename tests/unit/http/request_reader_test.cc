@@ -87,7 +87,7 @@ TEST(RequestReader, TakesARequestApart) {
       7);
   EXPECT_EQ(feed.request(), "POST /v1/tasks hello");
   const Request& got = feed.reader.request();
-  EXPECT_EQ(got.query, (Pairs{{"a", "b c"}, {"d", ""}}));
+  EXPECT_EQ(got.query, (api::Pairs{{"a", "b c"}, {"d", ""}}));
   EXPECT_EQ(got.if_match, "\"1\"");
   EXPECT_EQ(got.host + " " + got.origin + " " + got.content_type + " " + got.content_encoding, "x o a/b e");
   EXPECT_EQ(got.authorization, "Bearer a%41") << "as it came";
@@ -259,7 +259,7 @@ TEST(RequestReader, ABodyWithoutRoomIsRefusedBeforeItIsRead) {
     EXPECT_EQ(reader.read_head(), State::ready);
     if (reader.read_body() != State::refused) return false;
     EXPECT_EQ(reader.refusal().status, 503);
-    EXPECT_EQ(reader.refusal().headers, (Pairs{{"Retry-After", "1"}}));
+    EXPECT_EQ(reader.refusal().headers, (api::Pairs{{"Retry-After", "1"}}));
     return true;
   };
   const auto of_length = [&](std::size_t n) {
