@@ -51,15 +51,11 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                                });
                              },
                              true})),
-      gates_(loop,
-             {*jobs_, clock_, rules_, health_, settings_.identity,
-              [this](const std::vector<std::string>& queues) {
-                dispatch_.gates_changed(queues);
-                dispatch_.open(may_publish());
-              },
-              [this] { return dispatch_.limited(); },
-              [this](const std::string& queue) { return dispatch_.can_probe(queue); },
-              [this](const std::string& queue, int probe) { return dispatch_.send_probe(queue, probe); }}),
+      gates_(sidecar_,
+             [this](const std::vector<std::string>& queues) {
+               dispatch_.gates_changed(queues);
+               dispatch_.open(may_publish());
+             }),
       counts_(rules_),
       outbox_(broker, loop.clock()),
       acks_(broker, loop.clock()),
@@ -123,7 +119,6 @@ Vitals Bridge::vitals() const {
   v.topology_repairs = broker_watch_.repairs();
   v.unconfirmed = outbox_.under_way();
   v.targets = dispatch_.targets();
-  v.lateness = dispatch_.lateness();
   v.attached = attachments_.configured();
   v.silence = janitor_.silence().counts();
   gates_.each_closed([&](const auto& queue, const auto& why) { v.closed.emplace_back(queue, why.word); });

@@ -10,8 +10,8 @@
 
 #include "plugin/broker.h"
 #include "src/bridge/base/flow_counts.h"
+#include "src/bridge/flight/gates.h"
 #include "src/bridge/flight/targets.h"
-#include "src/bridge/gates/gates.h"
 #include "src/bridge/intake/intake.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/upkeep/retention.h"
@@ -49,7 +49,6 @@ struct Vitals {
   std::int64_t topology_repairs = 0;  // since the start
   std::size_t unconfirmed = 0;        // published, no answer yet
   Targets::Summary targets;
-  Lateness lateness;
   std::vector<std::pair<std::string, bool>>
       attached;  // by queue of the config; only those that could be checked
   SilenceCounts silence;

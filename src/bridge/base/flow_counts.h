@@ -34,6 +34,10 @@ struct Lateness {
     ++counts[static_cast<std::size_t>(bucket)];
     sum += seconds;
   }
+  void operator+=(const Lateness& more) {
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += more.counts[i];
+    sum += more.sum;
+  }
 
   std::array<std::int64_t, kSeconds.size() + 1> counts{};  // of each bucket alone
   double sum = 0;                                          // seconds

@@ -6,7 +6,7 @@
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
-#include "src/bridge/gates/gates.h"
+#include "src/bridge/flight/gates.h"
 #include "src/core/gates/gates.h"
 #include "src/io/log.h"
 
@@ -30,8 +30,7 @@ Dispatch::Dispatch(const Sidecar& sidecar)
       targets_(sidecar, flights_, share_of(sidecar.settings.max_unconfirmed),
                sidecar.broker.limits().first_window),
       flights_(sidecar, targets_),
-      publisher_(sidecar, flights_),
-      claims_(sidecar, unable_, flights_, publisher_, targets_),
+      publishing_(sidecar, unable_, flights_, targets_),
       linger_(sidecar.loop, kLinger, [this] { pump(); }),
       again_(sidecar.loop, [this] { pump(); }) {}
 
@@ -137,7 +136,7 @@ bool Dispatch::send_probe(const std::string& queue, int probe) {
   auto taken = targets_.take_gate_probe(sidecar_.names.find(queue), sidecar_.loop.clock().boot());
   if (!taken) return false;
   taken->probe = probe;
-  claims_.claim({*std::move(taken)});
+  publishing_.claim({*std::move(taken)});
   return true;
 }
 
@@ -151,7 +150,7 @@ void Dispatch::drain() {
   again_.stop();
   targets_.clear();
   flights_.drop_unclaimed();
-  claims_.drain();
+  publishing_.drain();
 }
 
 std::size_t Dispatch::room() const {
@@ -163,23 +162,26 @@ void Dispatch::pump() {
   again_.stop();
   if (!can_send()) return;
   const BootMs now = sidecar_.loop.clock().boot();
-  const auto job_fits = [this] { return claims_.jobs() < kMostJobs && flights_.bytes() < kBytesUnderWay; };
-  while (job_fits() && claims_.has_unfetched()) claims_.fetch();
+  const auto job_fits = [this] {
+    return publishing_.jobs() < kMostJobs && flights_.bytes() < kBytesUnderWay;
+  };
+  while (job_fits() && publishing_.has_unfetched()) publishing_.fetch();
   std::optional<BootMs> token = targets_.next_token(now);
   const auto may_go = [&] { return !targets_.empty() || (token && *token <= now); };
-  while (job_fits() && !claims_.has_unfetched() && may_go()) {
-    const std::size_t before = claims_.jobs();
-    probe();
+  while (job_fits() && !publishing_.has_unfetched() && may_go()) {
+    const std::size_t before = publishing_.jobs();
+    if (auto probe = targets_.take_probe(sidecar_.loop.clock().boot()))
+      publishing_.claim({*std::move(probe)});
     claim_next();
-    if (claims_.jobs() == before) break;
+    if (publishing_.jobs() == before) break;
     token = targets_.next_token(now);
   }
   if (room() == 0) return;
   // There is room, but a rate or a pause blocks every target: try again soon. The answer of a claim pumps,
   // too, but tokens must not wait for it: a bucket saves up few.
-  if (!targets_.empty() && claims_.jobs() == 0) {
+  if (!targets_.empty() && publishing_.jobs() == 0) {
     again_.start(kRateTurn);
-  } else if (token && claims_.jobs() < kMostJobs) {
+  } else if (token && publishing_.jobs() < kMostJobs) {
     again_.start(std::max(*token - now, kRateTurn));
   }
 }
@@ -188,26 +190,21 @@ void Dispatch::tick() {
   targets_.tidy(sidecar_.loop.clock().boot());
   targets_.check(open_);
   targets_.rates_changed();  // the rate grows after a breaker has closed, and shards come and go
-  claims_.tick();
+  publishing_.tick();
   pump();
 }
 
-void Dispatch::probe() {
-  auto taken = targets_.take_probe(sidecar_.loop.clock().boot());
-  if (taken) claims_.claim({*std::move(taken)});
-}
-
 void Dispatch::claim_next() {
-  const double body = publisher_.mean_body_bytes();  // big bodies make small batches
+  const double body = publishing_.mean_body_bytes();  // big bodies make small batches
   const auto by_bytes =
-      static_cast<std::size_t>(std::clamp(static_cast<double>(Claims::kMostBytes) / body, 1.0, 500.0));
-  const std::size_t most = std::min({room(), Claims::kMostTasks, by_bytes});
+      static_cast<std::size_t>(std::clamp(static_cast<double>(Publishing::kMostBytes) / body, 1.0, 500.0));
+  const std::size_t most = std::min({room(), Publishing::kMostTasks, by_bytes});
   // Claiming a few tasks while most of the window is taken would make many small transactions. If the whole
   // window is small, so are the claims.
-  const std::size_t worth_it = std::min(Claims::kMostTasks, most_under_way_) / 4;
+  const std::size_t worth_it = std::min(Publishing::kMostTasks, most_under_way_) / 4;
   if (most == 0 || (most < worth_it && most < targets_.waiting() && most < by_bytes)) return;
-  if (targets_.waiting() < Claims::kMostTasks / 2 && linger_.hold()) return;
-  claims_.claim(targets_.take(most, sidecar_.loop.clock().boot()));
+  if (targets_.waiting() < Publishing::kMostTasks / 2 && linger_.hold()) return;
+  publishing_.claim(targets_.take(most, sidecar_.loop.clock().boot()));
   linger_.end();
   if (!targets_.empty()) linger_.skip();  // the rest has waited already
 }

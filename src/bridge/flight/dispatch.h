@@ -2,7 +2,7 @@
 // in the row. Decides what is claimed and when: nothing while the broker is away or blocked (our outage costs
 // no attempt), no more than there is room for, and tasks that are not due yet in few transactions, a little
 // ahead, so that the database's time does not add to the lateness. Flights knows at which stage each task is.
-// Targets keeps those that wait, Claims and TaskPublisher do the rest. Thread: the loop's.
+// Targets keeps those that wait, Publishing does the rest. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/publishing.h"
@@ -24,7 +23,7 @@ namespace rung::bridge {
 
 class Dispatch {
  public:
-  static constexpr Ms kAhead = Claims::kAhead;
+  static constexpr Ms kAhead = Publishing::kAhead;
 
   explicit Dispatch(const Sidecar& sidecar);
 
@@ -48,9 +47,9 @@ class Dispatch {
   void drain();
   // For when we hold no shard and publish nothing: releases claims whose messages have not been read yet, so
   // that their shards can be given back.
-  void release_unfetched() { claims_.release_unfetched(); }
+  void release_unfetched() { publishing_.release_unfetched(); }
   // The task's row has changed.
-  void changed(const Task& task) { publisher_.changed(task); }
+  void changed(const Task& task) { publishing_.changed(task); }
   // Tasks of these shards that became due before had no owner: they count as overdue.
   void shards_gained();
 
@@ -76,14 +75,12 @@ class Dispatch {
   bool send_probe(const std::string& queue, int probe);
   // The queues whose tasks wait for tokens.
   std::vector<std::string> limited() const { return targets_.limited(sidecar_.loop.clock().boot()); }
-  const Lateness& lateness() const { return publisher_.lateness(); }
   Targets::Summary targets() const { return targets_.summary(); }
 
  private:
   // `again`: it was claimed before, and needs no token.
   void take_in(const io::DueItem& item, EpochMs now, bool again);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
-  void probe();
   void claim_next();
   bool can_send() const { return open_ && !draining_ && sidecar_.shards.any(); }
   std::size_t room() const;
@@ -92,8 +89,7 @@ class Dispatch {
   const std::size_t most_under_way_;  // tasks being claimed, or published without a result yet
   Targets targets_;
   Flights flights_;
-  TaskPublisher publisher_;
-  Claims claims_;
+  Publishing publishing_;
   EpochMs able_since_{0};  // since then we can publish and hold our shards
   ClosedTimes unable_;     // when we could not publish
   EpochMs shut_at_{0};     // since then we cannot; 0: we can, or never could

@@ -11,7 +11,7 @@
 
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/dispatch.h"
-#include "src/bridge/gates/gates.h"
+#include "src/bridge/flight/gates.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"
@@ -210,9 +210,9 @@ constexpr Ms kForgotten{60'000};         // in `publishing` under our own epoch 
 Result<void> write_former_claims(Store& store, std::span<const Lease> leases) {
   const auto ids = store.short_claims(leases);
   if (!ids) return tl::unexpected(ids.error());
-  for (std::size_t from = 0; from < ids->size(); from += Claims::kMostTasks) {
+  for (std::size_t from = 0; from < ids->size(); from += Publishing::kMostTasks) {
     const auto some = std::span(*ids).subspan(from);
-    auto written = store.write_claims(some.first(std::min(some.size(), Claims::kMostTasks)));
+    auto written = store.write_claims(some.first(std::min(some.size(), Publishing::kMostTasks)));
     if (!written) return written;
   }
   return {};

@@ -92,8 +92,8 @@ void Flights::add(const io::DueItem& item, bool again) {
 }
 
 bool Flights::begin_claim(const io::DueItem& item) {
-  if (!waits(item)) return false;
-  const auto it = at(item.id, Stage::waiting);
+  const auto it = flights_.find(item.id);
+  if (it == flights_.end() || !waits(it->second, item)) return false;
   const bool ours = sidecar_.shards.held(item.shard);
   if (ours) {
     move(it->second, Stage::claiming);

@@ -76,7 +76,7 @@ class Flights {
   }
   bool waits(const io::DueItem& item) const {
     const Flight* flight = find(item.id);
-    return flight != nullptr && flight->stage == Stage::waiting && flight->queue == item.queue;
+    return flight != nullptr && waits(*flight, item);
   }
   // Claimed, or about to be, and the row does not record the result of the publish yet.
   bool publishing(TaskId id) const {
@@ -115,6 +115,9 @@ class Flights {
  private:
   using Table = std::unordered_map<TaskId, Flight>;
 
+  static bool waits(const Flight& flight, const io::DueItem& item) {
+    return flight.stage == Stage::waiting && flight.queue == item.queue;
+  }
   Table::iterator at(TaskId id, Stage stage);
   void move(Flight& flight, Stage to);
   void remove(Table::iterator it);

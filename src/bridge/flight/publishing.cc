@@ -7,15 +7,16 @@
 #include <utility>
 #include <variant>
 
+#include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/due.h"
+#include "src/bridge/flight/gates.h"
 #include "src/bridge/flight/single_rows.h"
 #include "src/bridge/flight/targets.h"
 #include "src/bridge/flight/transitions.h"
-#include "src/bridge/gates/gates.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
@@ -39,7 +40,14 @@ bool is_covered(const Shards& shards, const Task& claimed) {
 
 }  // namespace
 
-void Claims::claim(std::vector<Taken> batch) {
+Publishing::Publishing(const Sidecar& sidecar, const ClosedTimes& unable, Flights& flights, Targets& targets)
+    : sidecar_(sidecar),
+      unable_(unable),
+      flights_(flights),
+      targets_(targets),
+      held_timer_(sidecar.loop, [this] { send_due(); }) {}
+
+void Publishing::claim(std::vector<Taken> batch) {
   if (batch.empty()) return;
   ++jobs_;
   std::vector<Event> claims;
@@ -66,14 +74,14 @@ void Claims::claim(std::vector<Taken> batch) {
 
 // A gate lets a task go when it opens, or with a token. Until then a task that needs one has waited for its
 // turn, but for when nothing could be sent at all.
-Ms Claims::behind_gates(const io::DueItem& item, bool again) const {
+Ms Publishing::behind_gates(const io::DueItem& item, bool again) const {
   const EpochMs now = sidecar_.clock.now();
   const Ms closed = sidecar_.gates.closed_since(sidecar_.names.name(item.queue), item.at);
   if (again || now <= item.at || !targets_.is_limited(item.queue)) return closed;
   return std::max(closed, now - item.at - unable_.between(item.at, now));
 }
 
-void Claims::claimed(const std::vector<Taken>& batch, Result<Claimed> result) {
+void Publishing::claimed(const std::vector<Taken>& batch, Result<Claimed> result) {
   if (!result) {
     log::error("claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
     for (const Taken& taken : batch) not_claimed(taken);  // the sweep finds them again
@@ -109,18 +117,18 @@ void Claims::claimed(const std::vector<Taken>& batch, Result<Claimed> result) {
     }
   }
   if (!fresh.ids.empty()) short_.push_back(std::move(fresh));
-  publisher_.publish(reads, result->messages);
+  publish(reads, result->messages);
   if (draining_ && !planted(Bug::b2)) release_unfetched();  // no fetch follows during a drain
 }
 
 // What it had is free for another task of its queue.
-void Claims::not_claimed(const Taken& taken) {
+void Publishing::not_claimed(const Taken& taken) {
   flights_.not_claimed(taken.item.id);
   if (taken.probe != 0) sidecar_.gates.unsent(sidecar_.names.name(taken.item.queue), taken.probe);
   if (taken.value) targets_.not_sent(taken.item.queue, *taken.value);
 }
 
-void Claims::fetch() {
+void Publishing::fetch() {
   std::vector<Flight*> batch;
   std::vector<TaskId> ids;
   std::unordered_map<TaskId, std::shared_ptr<const Task>> tasks;
@@ -153,20 +161,19 @@ void Claims::fetch() {
       },
       [this, batch = std::move(batch)](const Result<Messages>& messages) {
         --jobs_;
-        fetched(batch, messages);
+        if (messages) {
+          publish(batch, *messages);
+        } else {
+          log::error("reading message bodies failed",
+                     {{"tasks", batch.size()}, {"reason", messages.error().message}});
+          for (Flight* flight : batch) flights_.release(*flight);
+        }
         sidecar_.outbox.flush();
         sidecar_.dispatch.pump();
       });
 }
 
-void Claims::fetched(const std::vector<Flight*>& batch, const Result<Messages>& messages) {
-  if (messages) return publisher_.publish(batch, *messages);
-  log::error("reading message bodies failed",
-             {{"tasks", batch.size()}, {"reason", messages.error().message}});
-  for (Flight* flight : batch) flights_.release(*flight);
-}
-
-void Claims::tick() {
+void Publishing::tick() {
   const BootMs now = sidecar_.loop.clock().boot();
   for (; !short_.empty() && now - short_.front().at >= kShortFor; short_.pop_front()) {
     std::vector<TaskId> open;
@@ -183,19 +190,17 @@ void Claims::tick() {
   }
 }
 
-void Claims::release_unfetched() {
+void Publishing::release_unfetched() {
   for (; !unread_.empty(); unread_.pop_front()) flights_.release(*unread_.front());
 }
 
-void Claims::drain() {
+void Publishing::drain() {
   draining_ = true;
   release_unfetched();
 }
 
-TaskPublisher::TaskPublisher(const Sidecar& sidecar, Flights& flights)
-    : sidecar_(sidecar), flights_(flights), held_timer_(sidecar.loop, [this] { send_due(); }) {}
-
-void TaskPublisher::publish(const std::vector<Flight*>& flights, const std::vector<StoredMessage>& messages) {
+// `messages`: of these tasks, in any order; a missing one cannot be read. Flush the outbox afterwards.
+void Publishing::publish(const std::vector<Flight*>& flights, const Messages& messages) {
   std::unordered_map<TaskId, const StoredMessage*> by_id;
   for (const StoredMessage& stored : messages) by_id.emplace(stored.id, &stored);
   for (Flight* flight : flights) {
@@ -219,18 +224,16 @@ void TaskPublisher::publish(const std::vector<Flight*>& flights, const std::vect
   }
 }
 
-EpochMs TaskPublisher::due_by() const {
-  return sidecar_.clock.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0};
-}
+EpochMs Publishing::due_by() const { return sidecar_.clock.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0}; }
 
-void TaskPublisher::hold(Flight& flight, MessagePtr message) {
+void Publishing::hold(Flight& flight, MessagePtr message) {
   flights_.hold(flight, std::move(message));
   const auto place = held_.emplace(flight.claim->task->next_at.value(), &flight);
   if (place == held_.begin()) held_timer_.start(place->first - due_by());
 }
 
 // Also during a drain: claimed tasks are completed.
-void TaskPublisher::send_due() {
+void Publishing::send_due() {
   const EpochMs now = due_by();
   while (!held_.empty() && held_.begin()->first <= now) {
     Flight& flight = *held_.extract(held_.begin()).mapped();
@@ -244,7 +247,7 @@ void TaskPublisher::send_due() {
 
 // A retry goes only to its queue: other queues bound to the original exchange must not get copies (trap 5).
 // It keeps its original routing key, if any. A delay that has not failed yet goes to its original target.
-Outgoing TaskPublisher::outgoing_for(const Flight& flight, const Message& message) const {
+Outgoing Publishing::outgoing_for(const Flight& flight, const Message& message) const {
   const Task& task = *flight.claim->task;
   const Target target = target_of(task);
   Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
@@ -256,7 +259,7 @@ Outgoing TaskPublisher::outgoing_for(const Flight& flight, const Message& messag
   return outgoing;
 }
 
-void TaskPublisher::send(Flight& flight, const Message& message) {
+void Publishing::send(Flight& flight, const Message& message) {
   const Task& task = *flight.claim->task;
   if (!is_covered(sidecar_.shards, task)) return flights_.release(flight);
   // The config may have named it after the task was made.
@@ -266,12 +269,14 @@ void TaskPublisher::send(Flight& flight, const Message& message) {
   Outgoing outgoing = outgoing_for(flight, message);
   if (sidecar_.settings.tracer != nullptr)
     sidecar_.settings.tracer->sent(task, outgoing, sidecar_.clock.now());
-  sidecar_.outbox.send(std::move(outgoing),
-                       [this, &flight](const PublishResult& result) { published(flight, result); });
+  sidecar_.outbox.send(std::move(outgoing), [this, &flight](const PublishResult& result) {
+    flights_.answered(flight, result.how, sidecar_.loop.clock().boot());
+    conclude(flight, result);
+  });
 }
 
 // An earlier attempt may succeed while the next copy is held. The task cannot end otherwise then.
-void TaskPublisher::changed(const Task& task) {
+void Publishing::changed(const Task& task) {
   if (held_.empty() || !is_finished(task.state)) return;
   const Flight* flight = flights_.find(task.id);
   if (flight == nullptr || flight->stage != Flight::Stage::held) return;
@@ -282,17 +287,12 @@ void TaskPublisher::changed(const Task& task) {
 }
 
 // Not by the broker: no answer of its queue.
-void TaskPublisher::reject(Flight& flight, const std::string& why) {
+void Publishing::reject(Flight& flight, const std::string& why) {
   flights_.unsendable(flight);
   conclude(flight, {0, How::rejected, why});
 }
 
-void TaskPublisher::published(Flight& flight, const PublishResult& result) {
-  flights_.answered(flight, result.how, sidecar_.loop.clock().boot());
-  conclude(flight, result);
-}
-
-void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
+void Publishing::conclude(Flight& flight, const PublishResult& result) {
   const Claim& claim = *flight.claim;
   const Task& task = *claim.task;
   const EpochMs now = sidecar_.clock.now();
@@ -301,7 +301,6 @@ void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
   if (sidecar_.settings.tracer != nullptr) sidecar_.settings.tracer->answered(task, result, now);
   switch (result.how) {
     case How::confirmed:
-      if (task.next_at) lateness_.add(late - claim.behind_gates);
       sidecar_.gates.published(task);
       if (!result.reason.empty() && queues_told_.is_news(task.queue))
         log::warn("retries to a queue lose their routing key: binding refused",
@@ -330,7 +329,7 @@ void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
 
 // Lost or fenced: the message may be in the queue, or was not sent. Repeats the same attempt if the task is
 // still ours. If the fence is closed, only the next renewal opens it.
-void TaskPublisher::again(const Flight& flight, How how) {
+void Publishing::again(const Flight& flight, How how) {
   const std::shared_ptr<const Task> task = flight.claim->task;
   if (how == How::fenced) sidecar_.dispatch.shut();
   flights_.end(task->id);
@@ -340,7 +339,7 @@ void TaskPublisher::again(const Flight& flight, How how) {
 
 // The shard stays in use until the row records it: if it were given back earlier, its new owner would find
 // the row in `publishing` and publish the task again.
-void TaskPublisher::record(Event event) {
+void Publishing::record(Event event) {
   const TaskId id = event.id;
   if (auto* failed = std::get_if<event::Failed>(&event.what)) failed->by_publisher = true;
   const auto recorded = [this, id](const Result<Decision>&) { flights_.end(id); };

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/flights.h"
@@ -21,12 +20,13 @@
 
 namespace rung::bridge {
 
-class TaskPublisher;
-
 // Claims tasks in the database, fenced by the lease, and reads their messages: with the claim as far as they
-// fit, the others when there is room. Passes what it has read to the publisher. Thread: the loop's.
-class Claims {
+// fit, the others when there is room. Then publishes them, and records the broker's answers. A task that was
+// claimed a little ahead is held until it is due by the database's clock, never earlier. One whose claim's
+// lease was lost is not published: another instance may have taken it over. Thread: the loop's.
+class Publishing {
  public:
+  using How = PublishResult::How;
   // How long before its due time a task is claimed. From then on a cancel is refused.
   static constexpr Ms kAhead{100};
   static constexpr std::size_t kMostTasks = 500;  // in one job
@@ -34,9 +34,7 @@ class Claims {
   static constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // of bodies read in one job, approximate
 
   // `unable`: when this instance could not publish.
-  Claims(const Sidecar& sidecar, const ClosedTimes& unable, Flights& flights, TaskPublisher& publisher,
-         Targets& targets)
-      : sidecar_(sidecar), unable_(unable), flights_(flights), publisher_(publisher), targets_(targets) {}
+  Publishing(const Sidecar& sidecar, const ClosedTimes& unable, Flights& flights, Targets& targets);
 
   // REQUIRES: all are at Stage::claiming.
   void claim(std::vector<Taken> batch);
@@ -49,15 +47,27 @@ class Claims {
   // Call each second: writes the short claims whose publishes are not confirmed yet, so that people see them.
   void tick();
   void drain();
+  // The task's row has changed: withdraws its held copy if the task has ended.
+  void changed(const Task& task);
 
-  std::size_t jobs() const { return jobs_; }  // under way
+  std::size_t jobs() const { return jobs_; }                   // under way
+  double mean_body_bytes() const { return mean_body_bytes_; }  // recent
 
  private:
   using Messages = std::vector<StoredMessage>;
   Ms behind_gates(const io::DueItem& item, bool again) const;
   void claimed(const std::vector<Taken>& batch, Result<Claimed> result);
   void not_claimed(const Taken& taken);
-  void fetched(const std::vector<Flight*>& batch, const Result<Messages>& messages);
+  void publish(const std::vector<Flight*>& flights, const Messages& messages);
+  EpochMs due_by() const;  // messages due by then may leave
+  void hold(Flight& flight, MessagePtr message);
+  void send_due();
+  Outgoing outgoing_for(const Flight& flight, const Message& message) const;
+  void send(Flight& flight, const Message& message);
+  void reject(Flight& flight, const std::string& why);
+  void conclude(Flight& flight, const PublishResult& result);
+  void again(const Flight& flight, How how);
+  void record(Event event);
 
   struct ShortClaims {
     BootMs at;
@@ -66,49 +76,15 @@ class Claims {
   const Sidecar& sidecar_;
   const ClosedTimes& unable_;
   Flights& flights_;
-  TaskPublisher& publisher_;
   Targets& targets_;
-  std::deque<Flight*> unread_;     // those at Stage::unread
-  std::deque<ShortClaims> short_;  // of the last kShortFor
-  std::size_t jobs_ = 0;
-  bool draining_ = false;
-};
-
-// Publishes claimed tasks whose messages are read, and records the broker's answers. A task that was claimed
-// a little ahead is held until it is due by the database's clock, never earlier. One whose claim's lease was
-// lost is not published: another instance may have taken it over. Thread: the loop's.
-class TaskPublisher {
- public:
-  using How = PublishResult::How;
-  TaskPublisher(const Sidecar& sidecar, Flights& flights);
-
-  // `messages`: of these tasks, in any order; a missing one cannot be read. Flush the outbox afterwards.
-  void publish(const std::vector<Flight*>& flights, const std::vector<StoredMessage>& messages);
-  // The task's row has changed: withdraws its held copy if the task has ended.
-  void changed(const Task& task);
-
-  double mean_body_bytes() const { return mean_body_bytes_; }  // recent
-  const Lateness& lateness() const { return lateness_; }
-
- private:
-  EpochMs due_by() const;  // messages due by then may leave
-  void hold(Flight& flight, MessagePtr message);
-  void send_due();
-  Outgoing outgoing_for(const Flight& flight, const Message& message) const;
-  void send(Flight& flight, const Message& message);
-  void reject(Flight& flight, const std::string& why);
-  void published(Flight& flight, const PublishResult& result);
-  void conclude(Flight& flight, const PublishResult& result);
-  void again(const Flight& flight, How how);
-  void record(Event event);
-
-  const Sidecar& sidecar_;
-  Flights& flights_;
+  std::deque<Flight*> unread_;                // those at Stage::unread
+  std::deque<ShortClaims> short_;             // of the last kShortFor
   std::multimap<EpochMs, Flight*> held_;      // by due time
   io::Timer held_timer_;                      // fires when the first of them is due
   OncePerName exchanges_told_, queues_told_;  // where messages cannot be published as they should be
-  Lateness lateness_;
   double mean_body_bytes_ = 1024;
+  std::size_t jobs_ = 0;
+  bool draining_ = false;
 };
 
 // The fence (Broker::allow_publish_until) follows the leases: nothing is written to the broker after they

@@ -8,7 +8,7 @@
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/flights.h"
-#include "src/bridge/gates/gates.h"
+#include "src/bridge/flight/gates.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/base/result.h"
@@ -21,7 +21,6 @@ namespace {
 using How = PublishResult::How;
 
 constexpr std::size_t kSmallBacklog = 500;  // this many overdue tasks delay no others
-constexpr double kBurst = 0.1;              // the most that is saved up, in seconds of tokens
 // A silent queue in quarantine may get every probe's message once it recovers, so probes are few.
 constexpr Ms kFirstProbePause{2000};
 constexpr Ms kLongestProbePause{60'000};
@@ -228,18 +227,6 @@ std::size_t Targets::room(const Target& target, BootMs now) const {
   return all || room * 4 >= target.window ? room : 0;
 }
 
-void Targets::fill(std::uint32_t queue, Target& target, BootMs now) {
-  const double rate = catch_up(queue);
-  const double most = std::max(1.0, rate * kBurst);
-  if (target.filled_at.ms == 0) {
-    target.tokens = most;
-  } else {
-    const double passed = static_cast<double>((now - target.filled_at).count()) / 1000.0;
-    target.tokens = std::min(most, target.tokens + rate * passed);
-  }
-  target.filled_at = now;
-}
-
 std::size_t Targets::take_from(Target& target, std::size_t most, BootMs now, std::vector<Taken>& out) {
   std::size_t taken = 0;
   const auto one = [&](Oldest& from) {
@@ -253,8 +240,8 @@ std::size_t Targets::take_from(Target& target, std::size_t most, BootMs now, std
   // starves.
   const bool all = target.fresh.empty() || target.overdue.size() <= kSmallBacklog;
   const std::size_t overdue_most = all ? most : (most + 1) / 2;
-  while (taken < overdue_most && !target.overdue.empty() && target.tokens >= 1.0) {
-    if (one(target.overdue)) target.tokens -= 1.0;
+  while (taken < overdue_most && !target.overdue.empty() && target.catching_up.has()) {
+    if (one(target.overdue)) target.catching_up.take();
   }
   while (taken < most && !target.fresh.empty()) one(target.fresh);
   for (; taken < most && target.limit != nullptr; ++taken) {
@@ -269,7 +256,7 @@ std::vector<Taken> Targets::take(std::size_t most, BootMs now) {
   std::vector<Taken> out;
   if (targets_.empty()) return out;
   for (auto& [queue, target] : targets_) {
-    if (!target.overdue.empty()) fill(queue, target, now);
+    if (!target.overdue.empty()) target.catching_up.fill(catch_up(queue), now);
     target.may_go = room(target, now);
   }
   bool more = true;

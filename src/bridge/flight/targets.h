@@ -4,7 +4,7 @@
 // first, but tasks due now do not wait behind overdue ones. A target that does not answer while others do,
 // and the targets of a connection that stalls, go into quarantine: one at a time is probed with a single
 // message on a separate connection, unless it has publishes under way. It returns to normal once it answers.
-// A target behind a closed gate (src/bridge/gates/gates.h) keeps its tasks until the gate opens.
+// A target behind a closed gate (src/bridge/flight/gates.h) keeps its tasks until the gate opens.
 //
 // A queue with a rate, or a rate for each value of a header: its tasks wait for a token of the queue and of
 // their value (src/core/gates/gates.h; rates.cc). Each instance has its share of each rate, by the shards
@@ -172,11 +172,10 @@ class Targets {
     BootMs closed_until{0};
     std::size_t unanswered = 0;  // of those under way: sent to the broker
     BootMs heard_at{0};          // its last answer, or when the first of those under way was sent
-    double tokens = 0;           // for overdue tasks
-    BootMs filled_at{0};
-    std::size_t may_go = 0;  // within one take()
-    bool closed = false;     // its gate
-    bool left = false;       // some of its tasks in the database meanwhile
+    TokenBucket catching_up;     // for overdue tasks
+    std::size_t may_go = 0;      // within one take()
+    bool closed = false;         // its gate
+    bool left = false;           // some of its tasks in the database meanwhile
     bool quarantined = false;
     std::optional<BootMs> reported;  // since when it does not answer
     BootMs probe_at{0};              // not before
@@ -199,7 +198,6 @@ class Targets {
   std::size_t room(const Target& target, BootMs now) const;
   static void sort_out(Target& target, EpochMs now);
   void keep_oldest(Target& target, std::size_t most);
-  void fill(std::uint32_t queue, Target& target, BootMs now);
   io::DueItem pop(Target& target, Oldest& from);
   std::optional<Taken> take_oldest(Target& target);
   void begin_probe(std::uint32_t queue, BootMs now);

@@ -12,7 +12,7 @@
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/due.h"
-#include "src/bridge/gates/gates.h"
+#include "src/bridge/flight/gates.h"
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/store_watch.h"

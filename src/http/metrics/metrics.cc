@@ -184,7 +184,11 @@ constexpr Row kRows[] = {
      }},
     {"rung_lateness_seconds", kHistogram,
      "Time from a message's due time to the broker's confirm, for messages that this instance published.",
-     [](const Vitals& v, Text& s) { s.add(v.lateness); }},
+     [](const Vitals& v, Text& s) {
+       bridge::Lateness all;
+       for (const auto& [queue, counts] : v.flow) all += counts.late;
+       s.add(all);
+     }},
     {"rung_lateness_by_queue_seconds", kHistogram, "As rung_lateness_seconds, by queue.",
      [](const Vitals& v, Text& s) {
        for (const auto& [queue, counts] : v.flow) s.add(counts.late, {{"queue", queue}});

@@ -5,7 +5,7 @@
 
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/queue_names.h"
-#include "src/bridge/gates/gates.h"
+#include "src/bridge/flight/gates.h"
 #include "src/bridge/watch/attachments.h"
 #include "tests/unit/bridge/flow_fixture.h"
 

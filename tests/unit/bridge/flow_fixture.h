@@ -29,8 +29,8 @@
 #include "src/bridge/changes/inserts.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/due.h"
+#include "src/bridge/flight/gates.h"
 #include "src/bridge/flight/transitions.h"
-#include "src/bridge/gates/gates.h"
 #include "src/bridge/intake/intake.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/upkeep/janitor.h"
@@ -236,12 +236,7 @@ class Flow final : public BrokerSink {
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, world.clock};
   test::VirtualJobs jobs{world.loop,
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
-  Gates gates{world.loop,
-              {jobs, clock, world.rules, health, settings.identity,
-               [this](const std::vector<std::string>& queues) { dispatch.gates_changed(queues); },
-               [this] { return dispatch.limited(); },
-               [this](const std::string& queue) { return dispatch.can_probe(queue); },
-               [this](const std::string& queue, int probe) { return dispatch.send_probe(queue, probe); }}};
+  Gates gates{sidecar, [this](const std::vector<std::string>& queues) { dispatch.gates_changed(queues); }};
   DeliveryProof proof{*world.clock, true};
   Outbox outbox{broker, *world.clock};
   FlowCounts counts{world.rules};

@@ -1,5 +1,5 @@
 // What an instance knows of pauses and gates, and what each report of them costs.
-#include "src/bridge/gates/gates.h"
+#include "src/bridge/flight/gates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using testing::IsEmpty;
 
 class GatesTest : public testing::Test {
  protected:
-  GatesTest() { world.read_clock(clock); }
+  GatesTest() { world.read_clock(flow.clock); }
   ~GatesTest() override { world.db->fail_next(0); }
   Pause pause(const std::string& queue, std::optional<EpochMs> until = {}) {
     return world.eyes->pause({queue, until, "ann", "down"}).value();
@@ -30,23 +30,10 @@ class GatesTest : public testing::Test {
   void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "")->any()); }
 
   World world;
-  DbClock clock{*world.clock};
-  test::VirtualJobs jobs{world.loop,
-                         [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
+  Flow flow{world};
+  test::VirtualJobs& jobs = flow.jobs;
   int changes = 0;
-  Health health{*world.clock, [] {}};
-  Gates::Deps deps(DbClock& its_clock) {
-    return {jobs,
-            its_clock,
-            world.rules,
-            health,
-            {"a", "0", "here", 42},
-            [this](auto&&) { ++changes; },
-            [] { return std::vector<std::string>{}; },
-            {},
-            {}};
-  }
-  Gates gates{world.loop, deps(clock)};
+  Gates gates{flow.sidecar, [this](auto&&) { ++changes; }};
 };
 
 TEST_F(GatesTest, NothingIsKnownBeforeTheFirstRead) {
@@ -71,12 +58,12 @@ TEST_F(GatesTest, AWindowIsJudgedByTheDatabasesClockAlone) {
   world.rules =
       std::make_shared<RuleBook>(RuleBook::Ladders{{"default", ladder}}, RuleBook::Queues{{"orders", gated}},
                                  RuleBook::Tags{}, world.rules->queue("invoices"));
-  DbClock unread(*world.clock);
-  Gates judged(world.loop, deps(unread));
+  Flow unread(world);
+  Gates judged(unread.sidecar, [](auto&&) {});
   judged.start();
   world.loop.run_for(Ms{2000});
   EXPECT_FALSE(judged.known());
-  world.read_clock(unread);
+  world.read_clock(unread.clock);
   judged.clock_measured();
   EXPECT_TRUE(judged.known());
   ASSERT_NE(judged.why_closed("orders"), nullptr) << "it is 08:16";
@@ -128,7 +115,7 @@ TEST_F(GatesTest, AResumedQueueIsOpenEvenIfOurClockIsBehind) {
   gates.start();
   pause("orders");
   world.loop.run_for(Ms{1000});
-  world.read_clock(clock, Ms{5000});
+  world.read_clock(flow.clock, Ms{5000});
   resume("orders");
   world.loop.run_for(Ms{501});
   EXPECT_THAT(closed(gates), IsEmpty());
@@ -155,24 +142,24 @@ TEST_F(GatesTest, WhereTheyCannotBeReadAfterTheStartOrLostLeasesItIsAProblem) {
   jobs.by_hand(Lane::gates);
   gates.start();
   world.loop.run_for(Ms{4000});
-  EXPECT_FALSE(health.has("gates"));
+  EXPECT_FALSE(flow.health.has("gates"));
   world.loop.run_for(Ms{2000});
-  EXPECT_TRUE(health.has("gates"));
-  EXPECT_TRUE(health.problems().at(0).not_ready);
+  EXPECT_TRUE(flow.health.has("gates"));
+  EXPECT_TRUE(flow.health.problems().at(0).not_ready);
   jobs.by_itself(Lane::gates);
   world.loop.run_for(Ms{1000});
   EXPECT_TRUE(gates.known());
-  EXPECT_FALSE(health.has("gates"));
+  EXPECT_FALSE(flow.health.has("gates"));
   jobs.by_hand(Lane::gates);
   gates.invalidate();
   gates.invalidate();
   world.loop.run_for(Ms{4000});
-  EXPECT_FALSE(health.has("gates"));
+  EXPECT_FALSE(flow.health.has("gates"));
   world.loop.run_for(Ms{2000});
-  EXPECT_TRUE(health.has("gates"));
+  EXPECT_TRUE(flow.health.has("gates"));
   jobs.by_itself(Lane::gates);
   world.loop.run_for(Ms{1000});
-  EXPECT_FALSE(health.has("gates"));
+  EXPECT_FALSE(flow.health.has("gates"));
 }
 
 // A backup was restored.
@@ -194,21 +181,21 @@ TEST_F(GatesTest, KnowsForHowLongATaskHasWaited) {
   world.loop.run_for(kAMinute);
   pause("orders");
   world.loop.run_for(kAMinute);
-  world.read_clock(clock);
+  world.read_clock(flow.clock);
   resume("orders");
   world.loop.run_for(kAMinute);
   pause("orders");
   world.loop.run_for(kAMinute);
   resume("orders");
   world.loop.run_for(kAMinute);
-  world.read_clock(clock);
+  world.read_clock(flow.clock);
   EXPECT_EQ(gates.closed_since("orders", due), 2 * kAMinute) << "both pauses, and not the time between them";
   EXPECT_TRUE(gates.was_closed("orders", due));
   EXPECT_EQ(gates.closed_since("orders", due + Ms{210'000}), Ms{30'000});
   EXPECT_FALSE(gates.was_closed("orders", world.now() - Ms{1000}));
   EXPECT_EQ(gates.closed_since("invoices", due), Ms{0});
 
-  Gates after_a_restart(world.loop, deps(clock));
+  Gates after_a_restart(flow.sidecar, [](auto&&) {});
   after_a_restart.start();
   world.loop.run_for(Ms{100});
   EXPECT_EQ(after_a_restart.closed_since("orders", due), kAMinute) << "the latest pause";

@@ -10,11 +10,16 @@ namespace {
 class HorizonStory : public testing::Test {
  protected:
   // Those that were published within 10 ms of their time: by the heap. The sweep is later by 300 ms.
-  static std::int64_t in_time(const Flow& flow) { return flow.dispatch.lateness().counts[0]; }
+  static std::int64_t in_time(const Flow& flow) { return lateness(flow).counts[0]; }
   static std::int64_t late(const Flow& flow) {
     std::int64_t count = 0;
-    for (const std::int64_t n : flow.dispatch.lateness().counts) count += n;
+    for (const std::int64_t n : lateness(flow).counts) count += n;
     return count - in_time(flow);
+  }
+  static Lateness lateness(const Flow& flow) {
+    Lateness all;
+    for (const auto& [queue, counts] : flow.counts.by_queue()) all += counts.late;
+    return all;
   }
 
   World world;

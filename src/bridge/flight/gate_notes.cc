@@ -3,7 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "src/bridge/gates/gates.h"
+#include "src/bridge/flight/dispatch.h"
+#include "src/bridge/flight/gates.h"
 #include "src/core/base/result.h"
 #include "src/core/machine/climb.h"
 #include "src/io/log.h"
@@ -82,7 +83,7 @@ void Gates::published(const Task& task) {
 
 void Gates::unsent(const std::string& queue, int probe) {
   if (const auto probing = probing_.find(queue); probing != probing_.end())
-    probing->second.not_before = deps_.clock.here().boot() + kAskAgainLater;
+    probing->second.not_before = sidecar_.clock.here().boot() + kAskAgainLater;
   if (const BreakerRules* breaker = breaker_rules(queue))
     add_outcome(queue, *breaker, {DeliveryOutcome::Kind::dropped, probe, {}});
 }
@@ -105,7 +106,7 @@ void Gates::decided(const Decision& decision) {
   const bool next = outcome->probe != 0 && outcome->kind == DeliveryOutcome::Kind::succeeded;
   add_outcome(queue, *breaker, *std::move(outcome));
   const auto probing = probing_.find(queue);
-  if (next && probing != probing_.end() && !probing->second.asking && deps_.can_probe(queue))
+  if (next && probing != probing_.end() && !probing->second.asking && sidecar_.dispatch.can_probe(queue))
     ask_for_probe(queue, probing->second);  // in the same transaction
 }
 
@@ -127,7 +128,7 @@ void Gates::look_after(const std::string& queue) {
   const BreakerRules* breaker = breaker_rules(queue);
   if (place == probing_.end() || known == nullptr || breaker == nullptr) return;
   Probing& probing = place->second;
-  const EpochMs now = deps_.clock.now();
+  const EpochMs now = sidecar_.clock.now();
   Breaker next = known->breaker;
   if (expire_probes(next, *breaker, unanswered(rules().queue(queue)), now) ||
       now - known->seen_at > kConfirmBreaker) {
@@ -135,7 +136,7 @@ void Gates::look_after(const std::string& queue) {
     return;
   }
   if (probing.asking || !is_closed_by_breaker(queue) || take_probe(next, *breaker, now) == 0) return;
-  if (probing.not_before > deps_.clock.here().boot() || !deps_.can_probe(queue)) return;
+  if (probing.not_before > sidecar_.clock.here().boot() || !sidecar_.dispatch.can_probe(queue)) return;
   ask_for_probe(queue, probing);
 }
 
@@ -153,7 +154,7 @@ void Gates::granted(const std::string& queue, int probe) {
   if (probe == 0) return;
   log::info("breaker probes", {{"queue", queue}, {"probe", probe}});
   // Meanwhile it may have been paused.
-  if (!is_closed_by_breaker(queue) || !deps_.send_probe(queue, probe)) unsent(queue, probe);
+  if (!is_closed_by_breaker(queue) || !sidecar_.dispatch.send_probe(queue, probe)) unsent(queue, probe);
 }
 
 void Gates::log_breaker(const std::string& queue, const Breaker& breaker) {
@@ -215,7 +216,7 @@ void Gates::write_soon(const std::string& queue, Note& note, Ms wait) {
 
 void Gates::flush_within(Ms wait) {
   if (writing_) return;  // written() sees to it
-  const BootMs now = deps_.clock.here().boot();
+  const BootMs now = sidecar_.clock.here().boot();
   const BootMs at = std::max(now + wait, wrote_at_ + kWriteEvery);
   if (flush_.active() && flushes_at_ <= at) return;
   flushes_at_ = at;
@@ -240,7 +241,7 @@ void Gates::hold_queue(const std::string& queue, Ms wait, TaskId task) {
 }
 
 void Gates::note_windows() {
-  const EpochMs now = deps_.clock.now();
+  const EpochMs now = sidecar_.clock.now();
   for (auto& [queue, known] : book_) {
     if (!known.closed || known.closed->by != GateKind::window || !known.closed->until) continue;
     const EpochMs until = *known.closed->until;
@@ -257,7 +258,7 @@ void Gates::note_windows() {
 void Gates::note_limit(const std::string& queue) {
   const GateState* known = state(queue);
   const bool told = known != nullptr && known->limited &&
-                    known->limited->until - deps_.clock.now() > kLimitedFor - kRenewLimited;
+                    known->limited->until - sidecar_.clock.now() > kLimitedFor - kRenewLimited;
   Note* waiting = told ? nullptr : note(queue);
   if (waiting == nullptr) return;
   waiting->limited = {kLimitedFor, describe_limits(rules().queue(queue).gate)};
@@ -267,20 +268,20 @@ void Gates::note_limit(const std::string& queue) {
 void Gates::flush() {
   if (writing_ || ready_.empty()) return;
   writing_ = true;
-  wrote_at_ = deps_.clock.here().boot();
+  wrote_at_ = sidecar_.clock.here().boot();
   const auto batch = std::make_shared<Batch>();
-  batch->batch.maker = deps_.identity.name;
-  batch->batch.id = std::to_string(deps_.identity.incarnation) + '-' + std::to_string(++batches_);
+  batch->batch.maker = sidecar_.settings.identity.name;
+  batch->batch.id = std::to_string(sidecar_.settings.identity.incarnation) + '-' + std::to_string(++batches_);
   for (; !ready_.empty() && batch->notes.size() < GateBatch::kMost; ready_.pop_front()) {
     batch->batch.queues.push_back(ready_.front());
     batch->notes.emplace(ready_.front(), take_note(book_.find(ready_.front())));
   }
   std::ranges::sort(batch->batch.queues);
   // A repeat of an applied batch does not call this: `probes` then has what that one granted.
-  batch->batch.change = [on_way = batch.get(), rules = deps_.rules](GateState& state, EpochMs now) {
+  batch->batch.change = [on_way = batch.get(), rules = sidecar_.rules](GateState& state, EpochMs now) {
     return on_way->change(state, rules->queue(state.queue), now);
   };
-  deps_.jobs.submit<std::vector<GateState>>(
+  sidecar_.jobs.submit<std::vector<GateState>>(
       Lane::gate_writes, [batch](Store& store) { return batch->write(store); },
       [this, batch](const Result<std::vector<GateState>>& states) { written(*batch, states); });
 }

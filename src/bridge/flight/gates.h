@@ -35,8 +35,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/bridge/base/health.h"
-#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/ids.h"
 #include "src/core/gates/gates.h"
@@ -65,23 +64,9 @@ class Gates {
     std::int64_t probes = 0;              // sent by it
     bool operator==(const BreakerTotals&) const = default;
   };
-  struct Deps {
-    StoreJobs& jobs;
-    DbClock& clock;
-    const RuleBookPtr& rules;  // replaced by a reload
-    Health& health;
-    NodeIdentity identity;
-    // known(), or what is known of these queues, may have changed.
-    std::function<void(const std::vector<std::string>& queues)> changed;
-    // The queues that a rate limits now.
-    std::function<std::vector<std::string>()> limited;
-    // Whether a task of the queue waits here that could be sent.
-    std::function<bool(const std::string& queue)> can_probe;
-    // The oldest task of the queue that waits may go, as this probe. False: there is none by now.
-    std::function<bool(const std::string& queue, int probe)> send_probe;
-  };
 
-  Gates(io::Loop& loop, Deps deps);
+  // `changed`: known(), or what is known of these queues, may have changed.
+  Gates(const Sidecar& sidecar, std::function<void(const std::vector<std::string>& queues)> changed);
 
   void start();
   void stop();
@@ -153,7 +138,7 @@ class Gates {
   };
   struct Batch;
 
-  const RuleBook& rules() const { return *deps_.rules; }
+  const RuleBook& rules() const { return *sidecar_.rules; }
   bool is_listed(std::string_view queue) const { return rules().queues().contains(queue); }
   const Entry* find(std::string_view queue) const;
   void tick();
@@ -190,7 +175,8 @@ class Gates {
   void flush();
   void written(const Batch& batch, const Result<std::vector<GateState>>& states);
 
-  const Deps deps_;
+  const Sidecar& sidecar_;
+  const std::function<void(const std::vector<std::string>&)> changed_;
   Book book_;
   std::set<std::pair<EpochMs, std::string>> by_time_;  // Entry::next
   std::map<const TimeWindow*, WindowNow> windows_;

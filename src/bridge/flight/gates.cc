@@ -1,8 +1,10 @@
-#include "src/bridge/gates/gates.h"
+#include "src/bridge/flight/gates.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "src/bridge/base/health.h"
+#include "src/bridge/flight/dispatch.h"
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 
@@ -37,16 +39,17 @@ std::string shown(const std::optional<EpochMs>& until) { return until ? format_u
 
 }  // namespace
 
-Gates::Gates(io::Loop& loop, Deps deps)
-    : deps_(std::move(deps)),
-      tick_(loop, [this] { tick(); }),
-      ends_(loop, [this] { check_ends(); }),
-      flush_(loop, [this] { flush(); }) {}
+Gates::Gates(const Sidecar& sidecar, std::function<void(const std::vector<std::string>&)> changed)
+    : sidecar_(sidecar),
+      changed_(std::move(changed)),
+      tick_(sidecar.loop, [this] { tick(); }),
+      ends_(sidecar.loop, [this] { check_ends(); }),
+      flush_(sidecar.loop, [this] { flush(); }) {}
 
 void Gates::start() {
   tick_.start(kGatesTick, kGatesTick);
   clock_measured();
-  unknown_since_ = deps_.clock.here().boot();
+  unknown_since_ = sidecar_.clock.here().boot();
   read();
 }
 
@@ -57,13 +60,13 @@ void Gates::stop() {
 }
 
 void Gates::invalidate() {
-  if (!unknown_since_) unknown_since_ = deps_.clock.here().boot();
+  if (!unknown_since_) unknown_since_ = sidecar_.clock.here().boot();
   ++generation_;
   read();
 }
 
 void Gates::clock_measured() {
-  if (clocked_ || !deps_.clock.known()) return;
+  if (clocked_ || !sidecar_.clock.known()) return;
   clocked_ = true;
   update_all();
   tell();
@@ -93,26 +96,26 @@ void Gates::tick() {
   }
   if (ticks_ % kNoteTicks == 0) {
     note_windows();
-    for (const std::string& queue : deps_.limited()) note_limit(queue);
+    for (const std::string& queue : sidecar_.dispatch.limited()) note_limit(queue);
   }
 }
 
 // Nothing is published before they are known.
 void Gates::check_health() {
-  if (!unknown_since_ || deps_.clock.here().boot() - *unknown_since_ < kReadWithin) return;
-  deps_.health.set(kProblem, "the gates of queues cannot be read: nothing is published",
-                   Health::Effect::not_ready);
+  if (!unknown_since_ || sidecar_.clock.here().boot() - *unknown_since_ < kReadWithin) return;
+  sidecar_.health.set(kProblem, "the gates of queues cannot be read: nothing is published",
+                      Health::Effect::not_ready);
 }
 
 void Gates::read() {
   if (std::exchange(reading_, true)) return;
   const bool gates = rules().has_gates();
-  const bool all =
-      unknown_since_ || (gates && !read_states_) || deps_.clock.here().boot() - read_all_at_ >= kReadAllEvery;
+  const bool all = unknown_since_ || (gates && !read_states_) ||
+                   sidecar_.clock.here().boot() - read_all_at_ >= kReadAllEvery;
   written_.clear();
-  deps_.jobs.submit<Reading>(
+  sidecar_.jobs.submit<Reading>(
       Lane::gates,
-      [gates, all, now = deps_.clock.now(),
+      [gates, all, now = sidecar_.clock.now(),
        since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Reading> {
         auto pauses = store.pauses(since);
         if (!pauses) return tl::unexpected(pauses.error());
@@ -136,10 +139,10 @@ void Gates::read_done(const Reading& reading, bool fresh) {
   const bool first = fresh && unknown_since_;
   if (first) {
     unknown_since_.reset();
-    deps_.health.clear(kProblem);
+    sidecar_.health.clear(kProblem);
   }
   if (reading.all) {
-    read_all_at_ = deps_.clock.here().boot();
+    read_all_at_ = sidecar_.clock.here().boot();
     read_states_ = reading.states_read;
     forget_all_but(reading);
   }
@@ -162,7 +165,7 @@ void Gates::arrived(const std::vector<GateState>& states) {
 }
 
 void Gates::take(const Pause& pause) {
-  const EpochMs now = deps_.clock.now();
+  const EpochMs now = sidecar_.clock.now();
   Entry& known = book_[pause.queue];
   if (known.pause == pause) return;
   const bool was_paused = known.pause && known.pause->is_in_force(now);
@@ -183,7 +186,7 @@ void Gates::take(const GateState& state) {
   if (!known.state && !is_listed(state.queue) && ++unlisted_ == kMostUnlisted)
     log::warn("too many queues that the config does not name: gates of further ones are not kept",
               {{"queues", unlisted_}});
-  known.take(state, rules().queue(state.queue).gate, deps_.clock.now());
+  known.take(state, rules().queue(state.queue).gate, sidecar_.clock.now());
   touched_.push_back(state.queue);
   update(state.queue);
 }
@@ -204,8 +207,8 @@ void Gates::forget_all_but(const Reading& reading) {
 
 // Of what may open or close by itself, what does now.
 void Gates::check_ends() {
-  if (updated_for_ != deps_.rules) update_all();
-  const EpochMs now = deps_.clock.now();
+  if (updated_for_ != sidecar_.rules) update_all();
+  const EpochMs now = sidecar_.clock.now();
   while (!by_time_.empty() && by_time_.begin()->first <= now) {
     const std::string queue = by_time_.begin()->second;
     by_time_.erase(by_time_.begin());
@@ -219,7 +222,7 @@ void Gates::check_ends() {
 // The loop's clock may drift from the database's: the timer is only started for a time before the next tick.
 void Gates::start_timer() {
   if (by_time_.empty()) return;
-  const Ms wait = by_time_.begin()->first - deps_.clock.now();
+  const Ms wait = by_time_.begin()->first - sidecar_.clock.now();
   if (wait < kGatesTick) ends_.start(std::max(wait, Ms{1}));
 }
 
@@ -227,7 +230,7 @@ void Gates::start_timer() {
 void Gates::tell(bool in_any_case) {
   if (touched_.empty() && !in_any_case) return;
   const std::vector<std::string> queues = std::exchange(touched_, {});
-  deps_.changed(queues);
+  changed_(queues);
   for (const std::string& queue : queues) {
     const GateState* known = state(queue);
     log_breaker(queue, known != nullptr && breaker_rules(queue) != nullptr ? known->breaker : Breaker{});
@@ -237,7 +240,7 @@ void Gates::tell(bool in_any_case) {
 
 // After a reload, and now and then: in case the clock has stepped.
 void Gates::update_all() {
-  if (std::exchange(updated_for_, deps_.rules) != deps_.rules) {
+  if (std::exchange(updated_for_, sidecar_.rules) != sidecar_.rules) {
     windows_.clear();
     unlisted_ = static_cast<std::size_t>(std::ranges::count_if(
         book_, [this](const auto& entry) { return entry.second.state && !is_listed(entry.first); }));
@@ -256,7 +259,7 @@ void Gates::update(const std::string& queue) {
   const auto place = book_.try_emplace(queue).first;
   Entry& known = place->second;
   const GateRules& gate = rules().queue(queue).gate;
-  const EpochMs now = deps_.clock.now();
+  const EpochMs now = sidecar_.clock.now();
   WindowNow* window = nullptr;
   if (gate.window != nullptr && (known.seen || is_listed(queue))) {
     window = &windows_[gate.window.get()];
@@ -322,7 +325,7 @@ bool Gates::keeps(std::string_view queue) const {
 
 Ms Gates::closed_since(std::string_view queue, EpochMs due) const {
   if (book_.empty() && !rules().has_gates()) return Ms{0};
-  const EpochMs now = deps_.clock.now();
+  const EpochMs now = sidecar_.clock.now();
   if (due >= now) return Ms{0};
   const Entry* known = find(queue);
   static const Entry kNothing;
