@@ -34,8 +34,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                health_,   record_, attachments_, store_watch_, proof_,   gates_,    counts_,  outbox_,
                acks_,     shards_, left_,        transitions_, inserts_, dispatch_, horizon_, intake_},
       health_(loop.clock(), [this] { shards_.set_problems(health_.problems()); }),
-      attachments_(health_, record_),
-      store_watch_(loop, health_, record_, settings_.identity.name),
+      attachments_(sidecar_),
+      store_watch_(sidecar_),
       intake_holds_(broker),
       intake_pause_(sidecar_, intake_holds_),
       upkeep_(loop, *jobs_, shards_),
@@ -94,7 +94,6 @@ Result<void> Bridge::start() {
   intake_holds_.hold(IntakeHolds::Why::place);  // until we know whose it is
   intake_pause_.start();
   crash_loop_.start();
-  attachments_.note_by([this](const std::vector<AttachmentSighting>& seen) { note_attachments(seen); });
   if (auto started = broker_.start(*this); !started) return started;
   ownership_.start();
   // Also reveals a wrong password or a missing right, whether or not the broker answers.
@@ -208,7 +207,7 @@ bool Bridge::may_publish() const {
 void Bridge::broker_status(const BrokerStatus& status) {
   const bool connected = status.consuming && !broker_watch_.status().consuming;
   broker_watch_.changed(status);
-  if (connected) attachments_.connected(loop_.clock().boot());
+  if (connected) attachments_.connected();
   start_shards();
   dispatch_.open(may_publish());
 }
@@ -323,26 +322,13 @@ void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
 
 void Bridge::attachments_found(const AttachmentLook& look) {
   if (draining_) return;
-  attachments_.found(look, configured_queues(), loop_.clock().boot());
+  attachments_.found(look, configured_queues());
   crash_loop_.looked(look);
   for (const std::string& queue : look.matched) counts_.know(queue);
   // While the management API does not answer, the last result applies.
   if (look.attached && *look.attached != rules_->targets().attached)
     rules_ = rules_->with_attached(*look.attached);
   intake_.go_on();
-  // Before that the database's clock is not known.
-  if (shards_.node() != 0) note_attachments(attachments_.sightings(clock_));
-}
-
-void Bridge::note_attachments(const std::vector<AttachmentSighting>& seen) {
-  if (seen.empty()) return;
-  jobs_->submit<void>(
-      Lane::upkeep, [seen](Store& store) { return store.see_attachments(seen); },
-      [this, seen](const Result<void>& done) {
-        if (done) return;
-        log::warn("attachments not recorded", {{"reason", done.error().message}});
-        attachments_.not_recorded(seen);
-      });
 }
 
 // --- shutdown

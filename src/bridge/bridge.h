@@ -91,7 +91,7 @@ class Bridge final : public BrokerSink {
   // has found them, or one requested on the current connection failed to.
   void attachments_found(const AttachmentLook& look);
   // Whether a queue has become detached a short while ago: checks should be frequent.
-  bool watches_attachments_eagerly() const { return attachments_.is_eager(loop_.clock().boot()); }
+  bool watches_attachments_eagerly() const { return attachments_.is_eager(); }
   // `ask` requests an immediate check; called on each new connection to the broker, and when silence ends.
   void on_connected(std::function<void()> ask) { attachments_.ask_by(std::move(ask)); }
 
@@ -117,7 +117,6 @@ class Bridge final : public BrokerSink {
   std::vector<std::string> configured_queues() const;
   void reserve_names();
   std::set<std::string, std::less<>> queues_with_error_queue() const;
-  void note_attachments(const std::vector<AttachmentSighting>& seen);
   // Into rung_events; lost if the process ends before the write.
   void record(const char* kind, const std::string& subject, const std::string& detail);
 

@@ -254,7 +254,7 @@ void Transitions::keep(Item item, const std::string& reason) {
 
 void Transitions::inserted(const NewTask& fresh) {
   const Task& task = fresh.task;
-  if (task.kind == Kind::retry) sidecar_.attachments.failed(task, sidecar_.clock);
+  if (task.kind == Kind::retry) sidecar_.attachments.failed(task);
   count(task.rule);
   sidecar_.counts.inserted(task);
   schedule(task);

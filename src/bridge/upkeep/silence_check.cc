@@ -55,28 +55,33 @@ bool SilenceCheck::needs_attachment(std::string_view queue) const {
 }
 
 void SilenceCheck::found(const Found& due) {
-  std::map<std::string, std::vector<Silent>> batch;
+  std::set<std::string> unsure;
+  std::map<std::string, std::vector<std::string>> held;  // by queue: why
   for (const DueEntry& row : due.rows) {
     const auto it = due.awaiting.find(row.id);
     if (ending_.contains(row.id) || it == due.awaiting.end()) continue;
     const Awaiting& its = it->second;
-    const Silence silence = its.said.value_or(sidecar_.rules->queue(row.queue).silence);
-    Silent task{row.id, row.at, its.published_at.value_or(row.at - silence.after), {}, silence};
+    Silent task{row.at, {}, {}, its.said.value_or(sidecar_.rules->queue(row.queue).silence)};
+    task.published = its.published_at.value_or(row.at - task.silence.after);
     // An instance's reading of that clock may be a little behind: published_at is by it, row.at by the clock
     // itself. But row.at is later than the end of the first silence if that was put off.
     task.queued =
         std::max(task.published, std::min(row.at - task.silence.after, task.published + kReadingBehind));
-    if (row.queue.empty() || task.silence.means == Silence::Means::failure) {
-      end(task.id, {});
-    } else {
-      batch[row.queue].push_back(task);
+    std::optional<Verdict> verdict = Verdict{};
+    if (!row.queue.empty() && task.silence.means != Silence::Means::failure) {
+      const auto known = due.known.find(row.queue);
+      verdict = judge(row.queue, task, known == due.known.end() ? nullptr : &known->second);
     }
+    if (!verdict) {
+      unsure.insert(row.queue);
+      continue;
+    }
+    if (!verdict->how.held.empty()) held[row.queue].push_back(verdict->how.held);
+    end(row.id, *std::move(verdict));
   }
-  std::vector<std::string> unsure;
-  for (const auto& [queue, tasks] : batch) {
-    const auto known = due.known.find(queue);
-    if (!decide(queue, tasks, known == due.known.end() ? nullptr : &known->second)) unsure.push_back(queue);
-  }
+  for (const auto& [queue, why] : held)
+    log::warn("silence is held open: no success is presumed",
+              {{"queue", queue}, {"tasks", why.size()}, {"reason", why.back()}});
   sidecar_.transitions.flush();
   if (!unsure.empty()) sidecar_.attachments.look_at(unsure);
 }
@@ -91,10 +96,10 @@ Jobs::Work SilenceCheck::find_queues() {
 
 std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queue, const Silent& task,
                                                          const AttachmentRecord* known) const {
-  const EpochMs now = sidecar_.clock.now(), last = task.published + task.silence.after + kUnverified;
+  const EpochMs now = sidecar_.clock.now(), last = task.published + task.silence.after + kUnverifiedSilence;
   const bool can_look = sidecar_.attachments.can_look();
   const bool awaits_look = can_look && now < task.ends_at + kLookTakes;
-  const auto missed = sidecar_.attachments.missed(queue, task.ends_at, sidecar_.clock);
+  const auto missed = sidecar_.attachments.missed(queue, task.ends_at);
   const bool asks_again = can_look && now + kNoAnswerPause + kLookTakes <= last;
   const bool needed = needs_attachment(queue);
   Verdict verdict;
@@ -140,27 +145,6 @@ std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queu
   const Ms pause = std::max(task.silence.after, (now - task.published) / kReadShare);
   return ends_later(now + std::clamp(pause, kReadPause, kLongestReadPause),
                     "unread so far: " + unread_because(queue, reading));
-}
-
-bool SilenceCheck::decide(const std::string& queue, const std::vector<Silent>& tasks,
-                          const AttachmentRecord* known) {
-  bool all = true;
-  std::size_t held = 0;
-  std::string why;
-  for (const Silent& task : tasks) {
-    auto verdict = judge(queue, task, known);
-    all = all && verdict;
-    if (!verdict) continue;
-    if (!verdict->how.held.empty()) {
-      ++held;
-      why = verdict->how.held;
-    }
-    end(task.id, *std::move(verdict));
-  }
-  if (held > 0)
-    log::warn("silence is held open: no success is presumed",
-              {{"queue", queue}, {"tasks", held}, {"reason", why}});
-  return all;
 }
 
 void SilenceCheck::end(TaskId task, Verdict verdict) {

@@ -8,10 +8,10 @@
 //   not attached, or not for a part of that time         held open: the task stays awaiting, without an end
 //   never attached (delays; consumers that publish their failures themselves)   presumed success, as ever
 //   no answer   as last known; if that was attached, and somebody got an answer within the last hour, the
-//               task waits kUnverified for one; then it is presumed successful, counted as unverified
+//               task waits kUnverifiedSilence for one; then it is presumed successful, counted as unverified
 // And silence begins when the message has been read (read_at()): until then, and for as long as that queue's
 // silence lasts after it, its end is put off. If messages always wait in the queue and nobody can tell how
-// many were published to it, it counts as read after kUnverified, if there is a consumer: unverified.
+// many were published to it, it counts as read after kUnverifiedSilence, if there is a consumer: unverified.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,6 @@ struct SilenceCounts {
 
 class SilenceCheck {
  public:
-  static constexpr Ms kUnverified = kUnverifiedSilence;
-
   explicit SilenceCheck(const Sidecar& sidecar) : sidecar_(sidecar) {}
   // For owners of shards, when the silence of some task may be over.
   Jobs::Work check();
@@ -55,7 +53,6 @@ class SilenceCheck {
  private:
   // A task whose silence may be over.
   struct Silent {
-    TaskId id;
     EpochMs ends_at;
     EpochMs published;  // without the time of its confirm: as early as it can have been
     EpochMs queued;     // by then it was in its queue, by the database's clock
@@ -74,8 +71,6 @@ class SilenceCheck {
 
   static Result<Found> read(Store& store, const std::vector<int>& shards, EpochMs until);
   void found(const Found& due);
-  // Whether all of them have a verdict.
-  bool decide(const std::string& queue, const std::vector<Silent>& tasks, const AttachmentRecord* known);
   std::optional<Verdict> judge(const std::string& queue, const Silent& task,
                                const AttachmentRecord* known) const;
   bool needs_attachment(std::string_view queue) const;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "src/bridge/base/health.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -17,14 +18,15 @@ void Attachments::seen(const std::string& queue) {
   if (!queue.empty() && seen_.size() < kMostSeen && seen_.insert(queue).second) ask();
 }
 
-void Attachments::failed(const Task& task, const DbClock& clock) {
+void Attachments::failed(const Task& task) {
   seen(task.queue);
   // As read_failure() writes it. A failure that its consumer published, or that came through an error queue,
   // does not tell that the queue is attached.
   const bool dead_letter = task.error_queue.empty() && task.last_error.starts_with("dead-lettered: ");
-  if (!dead_letter || task.queue.empty() || !note_ || by_failure_.size() >= kMostSeen) return;
+  if (!dead_letter || task.queue.empty() || by_failure_.size() >= kMostSeen) return;
   if (!by_failure_.insert(task.queue).second) return;
-  note_({{task.queue, AttachmentState::attached, std::string(kDeadLetterArrived), clock.now(), true}});
+  note(
+      {{task.queue, AttachmentState::attached, std::string(kDeadLetterArrived), sidecar_.clock.now(), true}});
 }
 
 void Attachments::awaiting(const std::vector<std::string>& queues) {
@@ -32,15 +34,8 @@ void Attachments::awaiting(const std::vector<std::string>& queues) {
   if (!std::ranges::includes(before, awaiting_)) ask();
 }
 
-std::vector<AttachmentSighting> Attachments::sightings(const DbClock& clock) const {
-  std::vector<AttachmentSighting> out;
-  for (const auto& [queue, known] : known_) {
-    if (known.asked_at != BootMs{0} || known.depth.count) out.push_back(sighting(queue, known, clock));
-  }
-  return out;
-}
-
-Attachments::Missed Attachments::missed(std::string_view queue, EpochMs since, const DbClock& clock) const {
+Attachments::Missed Attachments::missed(std::string_view queue, EpochMs since) const {
+  const DbClock& clock = sidecar_.clock;
   const auto it = known_.find(queue);
   if (it == known_.end() || clock.at(last_look_) < since) return {};
   const Known& known = it->second;
@@ -77,20 +72,20 @@ std::vector<std::string> Attachments::to_watch(const std::vector<std::string>& c
   return all;
 }
 
-void Attachments::found(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now) {
+void Attachments::found(const AttachmentLook& look, const std::vector<std::string>& configured) {
   configured_.clear();
   bool doubts = false;
   std::vector<const QueueAttachment*> detached;
   for (const QueueAttachment& one : look.queues) {
     const bool matched = look.matched.contains(one.queue);
     const bool named = matched || std::ranges::find(configured, one.queue) != configured.end();
-    if (!take(one, look.asked_at, now, named)) doubts = true;
+    if (!take(one, look.asked_at, named)) doubts = true;
     const Known& known = known_[one.queue];
     if (named && one.state && known.state)
       configured_.emplace_back(one.queue, known.state == AttachmentState::attached);
     const bool ours = matched ? known.was_attached
                       : named ? known.was_attached || !seen_.contains(one.queue)
-                              : known.was_attached && now - known.since < kRemember;
+                              : known.was_attached && now() - known.since < kRemember;
     if (known.state == AttachmentState::detached && ours) detached.push_back(&one);
   }
   std::erase_if(known_, [&](const auto& entry) {
@@ -101,9 +96,27 @@ void Attachments::found(const AttachmentLook& look, const std::vector<std::strin
   told_ = told_ || look.attached.has_value();
   looked_at_ = last_look_ = look.asked_at;
   if (doubts) ask();
+  if (!sidecar_.clock.known()) return;
+  std::vector<AttachmentSighting> seen;
+  for (const auto& [queue, known] : known_) {
+    if (known.asked_at != BootMs{0} || known.depth.count) seen.push_back(sighting(queue, known));
+  }
+  note(seen);
 }
 
-bool Attachments::take(const QueueAttachment& seen, BootMs asked_at, BootMs now, bool named) {
+// If it fails, a failure is noted again; of looks the next one is.
+void Attachments::note(const std::vector<AttachmentSighting>& seen) {
+  if (seen.empty()) return;
+  sidecar_.jobs.submit<void>(
+      Lane::upkeep, [seen](Store& store) { return store.see_attachments(seen); },
+      [this, seen](const Result<void>& done) {
+        if (done) return;
+        log::warn("attachments not recorded", {{"reason", done.error().message}});
+        for (const AttachmentSighting& one : seen) by_failure_.erase(one.queue);
+      });
+}
+
+bool Attachments::take(const QueueAttachment& seen, BootMs asked_at, bool named) {
   Known& known = known_[seen.queue];
   if (seen.count) count(*seen.count, asked_at, known.depth);
   const bool was_doubtful = std::exchange(known.doubtful, false);
@@ -117,8 +130,8 @@ bool Attachments::take(const QueueAttachment& seen, BootMs asked_at, BootMs now,
   if (differs) {
     changed(seen, known, named);
     known.state = seen.state;
-    known.since = now;
-    if (!attached) eager_until_ = now + kEager;
+    known.since = now();
+    if (!attached) eager_until_ = now() + kEager;
   }
   known.detail = seen.detail;
   known.asked_at = asked_at;
@@ -126,11 +139,8 @@ bool Attachments::take(const QueueAttachment& seen, BootMs asked_at, BootMs now,
   return true;
 }
 
-void Attachments::not_recorded(const std::vector<AttachmentSighting>& seen) {
-  for (const AttachmentSighting& one : seen) by_failure_.erase(one.queue);
-}
-
-AttachmentSighting Attachments::sighting(const std::string& queue, const Known& known, const DbClock& clock) {
+AttachmentSighting Attachments::sighting(const std::string& queue, const Known& known) const {
+  const DbClock& clock = sidecar_.clock;
   AttachmentSighting out{.queue = queue,
                          .state = known.state,
                          .detail = known.detail,
@@ -144,8 +154,8 @@ AttachmentSighting Attachments::sighting(const std::string& queue, const Known& 
   return out;
 }
 
-void Attachments::connected(BootMs now) {
-  connected_at_ = now;
+void Attachments::connected() {
+  connected_at_ = now();
   ask();
 }
 
@@ -164,7 +174,7 @@ void Attachments::tell_unknown(const AttachmentLook& look, const std::vector<std
 }
 
 void Attachments::show_problem(const std::vector<const QueueAttachment*>& detached) {
-  if (detached.empty()) return health_.clear("detached");
+  if (detached.empty()) return sidecar_.health.clear("detached");
   std::string text = detached.size() == 1 ? "queue" : "queues";
   for (std::size_t i = 0; i < std::min(detached.size(), kMostNamed); ++i)
     text += (i == 0 ? " " : ", ") + detached[i]->queue;
@@ -172,26 +182,26 @@ void Attachments::show_problem(const std::vector<const QueueAttachment*>& detach
   text += detached.size() == 1 ? " is" : " are";
   text += " not attached: failed messages do not come here. Run: " + detached.front()->command +
           (detached.size() > 1 ? " (and so on), see rung attached" : "");
-  health_.set("detached", text);
+  sidecar_.health.set("detached", text);
 }
 
-void Attachments::changed(const QueueAttachment& now, const Known& known, bool named) {
+void Attachments::changed(const QueueAttachment& seen, const Known& known, bool named) {
   const bool first = !known.state;
-  const bool attached = now.state == AttachmentState::attached;
-  if (!first || named) say(now, first);
-  if (attached && !first) record_("queue_attached", now.queue, now.detail);
-  if (known.was_attached && !attached) record_("queue_detached", now.queue, now.detail);
+  const bool attached = seen.state == AttachmentState::attached;
+  if (!first || named) say(seen, first);
+  if (attached && !first) sidecar_.record("queue_attached", seen.queue, seen.detail);
+  if (known.was_attached && !attached) sidecar_.record("queue_detached", seen.queue, seen.detail);
 }
 
-void Attachments::say(const QueueAttachment& now, bool first) {
-  if (now.state == AttachmentState::attached)
+void Attachments::say(const QueueAttachment& seen, bool first) {
+  if (seen.state == AttachmentState::attached)
     return log::info(first ? "attached" : "queue became attached",
-                     {{"queue", now.queue}, {"by", now.detail}});
-  if (now.state == AttachmentState::detached)
+                     {{"queue", seen.queue}, {"by", seen.detail}});
+  if (seen.state == AttachmentState::detached)
     return log::warn(first ? "not attached: its dead letters do not come here"
                            : "queue became detached: its dead letters no longer reach Rung",
-                     {{"queue", now.queue}, {"now", now.detail}, {"attach", now.policy}});
-  log::warn(first ? "no such queue yet" : "queue is gone", {{"queue", now.queue}, {"attach", now.policy}});
+                     {{"queue", seen.queue}, {"now", seen.detail}, {"attach", seen.policy}});
+  log::warn(first ? "no such queue yet" : "queue is gone", {{"queue", seen.queue}, {"attach", seen.policy}});
 }
 
 }  // namespace rung::bridge

@@ -11,9 +11,6 @@
 // A queue counts as detached only after two looks in a row: a look reads queues and policies one after the
 // other, and a change between them looks like neither. What the looks say is passed on to all instances
 // (rung_attachments).
-//
-// It has more members than most classes: one look changes all of them in one step, and what it says decides
-// what the next one asks for, and when.
 // Thread: the loop's.
 #pragma once
 
@@ -27,9 +24,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "src/bridge/base/health.h"
-#include "src/bridge/base/observers.h"
-#include "src/core/base/clock.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/core/base/time.h"
 #include "src/core/task/task.h"
 #include "src/store/attachments.h"
@@ -84,34 +79,31 @@ class Attachments {
   // A message counted as published may have been published so long before: the management API's counters are
   // as old (collect_statistics_interval, 5 s by default, twice).
   static constexpr Ms kCounterAge{15'000};
-  using Note = std::function<void(const std::vector<AttachmentSighting>&)>;
 
-  Attachments(Health& health, RecordEvent record) : health_(health), record_(std::move(record)) {}
+  explicit Attachments(const Sidecar& sidecar) : sidecar_(sidecar) {}
 
   // A failure from this queue arrived.
   void seen(const std::string& queue);
-  void failed(const Task& task, const DbClock& clock);
+  void failed(const Task& task);
   // Deliveries to these queues await an answer: they are watched until the next call. At most kMostSeen.
   void awaiting(const std::vector<std::string>& queues);
   const std::set<std::string, std::less<>>& awaiting() const { return awaiting_; }
   // The queues to check: `configured`, those seen, and those with deliveries.
   std::vector<std::string> to_watch(const std::vector<std::string>& configured) const;
   // Takes the result of a check.
-  void found(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now);
+  void found(const AttachmentLook& look, const std::vector<std::string>& configured);
 
   // `ask` requests an immediate check.
   void ask_by(std::function<void()> ask) { ask_ = std::move(ask); }
-  // `note` writes what all instances have to know.
-  void note_by(Note note) { note_ = std::move(note); }
   // A new connection to the broker: requests a check.
-  void connected(BootMs now);
+  void connected();
   // A check has found which queues are attached, or one requested on the current connection failed to.
   bool looked() const { return told_ || looked_at_ >= connected_at_; }
 
   // --- for SilenceCheck
   bool can_look() const { return ask_ != nullptr; }
   // Requests a look at these queues, too.
-  void look_at(const std::vector<std::string>& queues) {
+  void look_at(const std::set<std::string>& queues) {
     awaiting_.insert(queues.begin(), queues.end());
     ask();
   }
@@ -120,7 +112,7 @@ class Attachments {
   struct Missed {
     bool state = false, depth = false;
   };
-  Missed missed(std::string_view queue, EpochMs since, const DbClock& clock) const;
+  Missed missed(std::string_view queue, EpochMs since) const;
   // How far it has been read is known only when it is empty.
   bool is_uncounted(std::string_view queue) const;
   // The database's clock stepped: earlier looks have no time by it any more.
@@ -132,12 +124,8 @@ class Attachments {
     last_look_ = {0};
     ask();
   }
-  // What all instances have to know.
-  std::vector<AttachmentSighting> sightings(const DbClock& clock) const;
-  // Writing these failed: a failure is noted again; of looks the next one is.
-  void not_recorded(const std::vector<AttachmentSighting>& seen);
   // Looks should be frequent.
-  bool is_eager(BootMs now) const { return now < eager_until_; }
+  bool is_eager() const { return now() < eager_until_; }
 
   // By queue: those that the config names, also by a pattern, and that could be checked.
   const std::vector<std::pair<std::string, bool>>& configured() const { return configured_; }
@@ -164,24 +152,25 @@ class Attachments {
     Depth depth;
   };
   static void count(const QueueCount& count, BootMs at, Depth& depth);
-  static AttachmentSighting sighting(const std::string& queue, const Known& known, const DbClock& clock);
+  BootMs now() const { return sidecar_.loop.clock().boot(); }
+  AttachmentSighting sighting(const std::string& queue, const Known& known) const;
+  // Writes what all instances have to know.
+  void note(const std::vector<AttachmentSighting>& seen);
   // False: another look has to decide.
-  bool take(const QueueAttachment& seen, BootMs asked_at, BootMs now, bool named);
+  bool take(const QueueAttachment& seen, BootMs asked_at, bool named);
   void show_problem(const std::vector<const QueueAttachment*>& detached);
   void tell_unknown(const AttachmentLook& look, const std::vector<std::string>& configured);
   void ask() const {
     if (ask_) ask_();
   }
-  void changed(const QueueAttachment& now, const Known& known, bool named);
-  static void say(const QueueAttachment& now, bool first);
+  void changed(const QueueAttachment& seen, const Known& known, bool named);
+  static void say(const QueueAttachment& seen, bool first);
 
-  Health& health_;
-  const RecordEvent record_;
+  const Sidecar& sidecar_;
   std::set<std::string, std::less<>> seen_;
   std::set<std::string, std::less<>> awaiting_;
   std::set<std::string, std::less<>> by_failure_;  // noted; at most kMostSeen
   BootMs eager_until_{0};
-  Note note_;
   std::map<std::string, Known, std::less<>> known_;
   std::vector<std::pair<std::string, bool>> configured_;
   bool told_unknown_ = false;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/bridge/base/health.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -11,32 +12,30 @@ constexpr Ms kNoticeStands{std::chrono::minutes{10}};  // how long a notice stay
 
 }  // namespace
 
-StoreWatch::StoreWatch(io::Loop& loop, Health& health, RecordEvent record, std::string node)
-    : clock_(loop.clock()),
-      health_(health),
-      record_(std::move(record)),
-      node_(std::move(node)),
-      clock_calm_(loop, [this] { health_.clear("clock"); }),
-      restored_calm_(loop, [this] { health_.clear("restored"); }),
-      behind_calm_(loop, [this] { health_.clear("behind"); }) {}
+StoreWatch::StoreWatch(const Sidecar& sidecar)
+    : sidecar_(sidecar),
+      clock_calm_(sidecar.loop, [this] { sidecar_.health.clear("clock"); }),
+      restored_calm_(sidecar.loop, [this] { sidecar_.health.clear("restored"); }),
+      behind_calm_(sidecar.loop, [this] { sidecar_.health.clear("behind"); }) {}
 
 void StoreWatch::changed(const StoreJobs::Status& status) {
   if (!status.away) {
     refusal_.clear();
     if (!std::exchange(away_, false)) return;
-    log::info("database available again", {{"away_ms", (clock_.boot() - away_since_).count()}});
-    return health_.clear("database");
+    log::info("database available again",
+              {{"away_ms", (sidecar_.loop.clock().boot() - away_since_).count()}});
+    return sidecar_.health.clear("database");
   }
   refusal_ = status.refused ? status.reason : "";
   const bool first = !std::exchange(away_, true);
-  if (first) away_since_ = clock_.boot();
+  if (first) away_since_ = sidecar_.loop.clock().boot();
   if (status.refused) {
     log::warn("database refuses this instance: intake waits, nothing is acked", {{"reason", status.reason}});
   } else {
     log::warn(first ? "database unavailable: intake waits, nothing is acked" : "database still unavailable",
               {{"reason", status.reason}});
   }
-  health_.set("database", status.reason, Health::Effect::not_ready);
+  sidecar_.health.set("database", status.reason, Health::Effect::not_ready);
 }
 
 void StoreWatch::noticed(const Shards::Notice& notice) {
@@ -46,9 +45,10 @@ void StoreWatch::noticed(const Shards::Notice& notice) {
                {{"detail", notice.detail}});
   else
     log::warn("the database's clock stepped", {{"detail", notice.detail}});
-  health_.set(restored ? "restored" : "clock", notice.detail);
+  sidecar_.health.set(restored ? "restored" : "clock", notice.detail);
   (restored ? restored_calm_ : clock_calm_).start(kNoticeStands);
-  record_(restored ? "database_restored" : "clock_step", node_, notice.detail);
+  sidecar_.record(restored ? "database_restored" : "clock_step", sidecar_.settings.identity.name,
+                  notice.detail);
 }
 
 void StoreWatch::behind(TaskId id, const std::string& how) {
@@ -58,8 +58,8 @@ void StoreWatch::behind(TaskId id, const std::string& how) {
       "the database lacks commits that it had confirmed (a replica was promoted without them, or a node "
       "lags); latest case: retry-id " +
       id.str() + ", " + how;
-  if (!health_.has("behind")) record_("rows_behind", node_, detail);
-  health_.set("behind", detail);
+  if (!sidecar_.health.has("behind")) sidecar_.record("rows_behind", sidecar_.settings.identity.name, detail);
+  sidecar_.health.set("behind", detail);
   behind_calm_.start(kNoticeStands);
 }
 

@@ -14,9 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/bridge/base/health.h"
-#include "src/bridge/base/observers.h"
-#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/threads.h"
 #include "src/core/base/time.h"
@@ -26,8 +24,7 @@ namespace rung::bridge {
 
 class StoreWatch {
  public:
-  // `node`: our name, for events.
-  StoreWatch(io::Loop& loop, Health& health, RecordEvent record, std::string node);
+  explicit StoreWatch(const Sidecar& sidecar);
 
   void changed(const StoreJobs::Status& status);
   void noticed(const Shards::Notice& notice);
@@ -40,10 +37,7 @@ class StoreWatch {
   const std::string& refusal() const { return refusal_; }    // "" = the database does not refuse us
 
  private:
-  const Clock& clock_;
-  Health& health_;
-  const RecordEvent record_;
-  const std::string node_;
+  const Sidecar& sidecar_;
   bool away_ = false;
   BootMs away_since_{0};
   std::string refusal_;

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/support/clock.h"
+#include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
 namespace {
@@ -15,17 +15,21 @@ using ::testing::HasSubstr;
 class AttachmentsTest : public ::testing::Test {
  protected:
   // By two looks: the second one decides.
-  void found(const std::string& queue, std::optional<Found> state, Ms at = Ms{0}) {
+  void found(const std::string& queue, std::optional<Found> state) {
     for (int i = 0; i < 2; ++i)
       attachments.found({{{queue, state, "detail", "rung attach " + queue, "rabbitmqctl"}}, {}, {}},
-                        {"orders"}, BootMs{1} + at);
+                        {"orders"});
   }
-  bool problem() const { return health.has("detached"); }
+  bool problem() const { return flow.health.has("detached"); }
+  std::vector<std::string> events() const {
+    std::vector<std::string> out;
+    for (const SystemEvent& event : flow.events) out.push_back(event.kind + " " + event.subject);
+    return out;
+  }
 
-  Health health{test_clock(), [] {}};
-  std::vector<std::string> events;
-  Attachments attachments{health, [this](const std::string& kind, const std::string& subject,
-                                         const std::string&) { events.push_back(kind + " " + subject); }};
+  World world;
+  Flow flow{world};
+  Attachments& attachments = flow.attachments;
 };
 
 TEST_F(AttachmentsTest, AConfiguredQueueThatIsDetached) {
@@ -33,21 +37,21 @@ TEST_F(AttachmentsTest, AConfiguredQueueThatIsDetached) {
   EXPECT_FALSE(problem());
   found("orders", Found::detached);
   ASSERT_TRUE(problem());
-  EXPECT_THAT(health.problems()[0].detail, HasSubstr("rung attach orders"));
-  EXPECT_FALSE(health.problems()[0].not_ready);
+  EXPECT_THAT(flow.health.problems()[0].detail, HasSubstr("rung attach orders"));
+  EXPECT_FALSE(flow.health.problems()[0].not_ready);
   EXPECT_THAT(attachments.configured(), ElementsAre(std::pair<std::string, bool>("orders", false)));
   found("orders", Found::detached);
   found("orders", Found::attached);
   EXPECT_FALSE(problem());
-  EXPECT_THAT(events, ElementsAre("queue_detached orders", "queue_attached orders"));
+  EXPECT_THAT(events(), ElementsAre("queue_detached orders", "queue_attached orders"));
 }
 
 // Between its two requests a policy is replaced: the look sees neither.
 TEST_F(AttachmentsTest, ASingleLookDoesNotDetach) {
   found("orders", Found::attached);
-  attachments.found({{{"orders", Found::detached, "", "", ""}}, {}, {}}, {"orders"}, BootMs{2});
+  attachments.found({{{"orders", Found::detached, "", "", ""}}, {}, {}}, {"orders"});
   EXPECT_FALSE(problem());
-  EXPECT_THAT(events, ElementsAre());
+  EXPECT_THAT(events(), ElementsAre());
 }
 
 TEST_F(AttachmentsTest, AConfiguredQueueThatNeverWas) {
@@ -57,7 +61,7 @@ TEST_F(AttachmentsTest, AConfiguredQueueThatNeverWas) {
   attachments.seen("orders");
   found("orders", Found::detached);
   EXPECT_FALSE(problem());
-  EXPECT_THAT(events, ElementsAre());
+  EXPECT_THAT(events(), ElementsAre());
 }
 
 // It may be a dead-letter queue, which needs no attachment.
@@ -66,7 +70,7 @@ TEST_F(AttachmentsTest, AQueueThatMatchesAPattern) {
     AttachmentLook seen;
     seen.queues = {{"orders.eu", state, "detail", "rung attach orders.eu", "rabbitmqctl"}};
     seen.matched = {"orders.eu"};
-    for (int i = 0; i < 2; ++i) attachments.found(seen, {}, BootMs{1});
+    for (int i = 0; i < 2; ++i) attachments.found(seen, {});
   };
   look(Found::detached);
   EXPECT_FALSE(problem());
@@ -83,9 +87,10 @@ TEST_F(AttachmentsTest, AQueueThatTheConfigDoesNotName) {
   found("other", Found::detached);
   EXPECT_FALSE(problem());
   found("other", Found::attached);
-  found("other", Found::detached, Ms{1000});
+  found("other", Found::detached);
   EXPECT_TRUE(problem());
-  found("other", Found::detached, Attachments::kRemember + Ms{2000});
+  world.loop.run_for(Attachments::kRemember + Ms{1000});
+  found("other", Found::detached);
   EXPECT_FALSE(problem());
   EXPECT_THAT(attachments.configured(), ElementsAre());
 }
@@ -105,7 +110,7 @@ TEST_F(AttachmentsTest, AQueueThatIsUnknownHidesNoOthers) {
                            {"invoices", invoices, "", "rung attach invoices", ""}},
                           {},
                           BootMs{1}};
-    for (int i = 0; i < 2; ++i) attachments.found(looked, {"orders", "invoices"}, BootMs{1});
+    for (int i = 0; i < 2; ++i) attachments.found(looked, {"orders", "invoices"});
   };
   look(std::nullopt, Found::detached);
   EXPECT_TRUE(problem());

@@ -245,12 +245,12 @@ class Flow final : public BrokerSink {
   LeftUnacked left{world.loop, health};
   Transitions transitions{sidecar};
   Inserts inserts{sidecar};
-  StoreWatch store_watch{world.loop, health, [](auto&&...) {}, "a"};
+  StoreWatch store_watch{sidecar};
   std::vector<SystemEvent> events;  // recorded
   const RecordEvent record = [this](const char* kind, const std::string& subject, const std::string& detail) {
     events.push_back({kind, subject, detail});
   };
-  Attachments attachments{health, [](auto&&...) {}};
+  Attachments attachments{sidecar};
   Dispatch dispatch{sidecar};
   Horizon horizon{sidecar};
   Intake intake{sidecar};

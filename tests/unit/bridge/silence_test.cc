@@ -17,11 +17,6 @@ struct Looking {
   explicit Looking(World& its_world, Flow::Options options = {})
       : world(its_world), flow(its_world, std::move(options)) {
     flow.attachments.ask_by([this] { ask(); });
-    flow.attachments.note_by([this](const std::vector<AttachmentSighting>& seen) { record(seen); });
-  }
-  void record(const std::vector<AttachmentSighting>& seen) {
-    if (!records) return flow.attachments.not_recorded(seen);
-    ASSERT_TRUE(world.eyes->see_attachments(seen));
   }
   void start(int shards = kShards) {
     flow.take_shards(shards);
@@ -58,8 +53,7 @@ struct Looking {
       look.queues.back().count = {{reads ? 0 : depth, consumers, published}};
     }
     if (answers) look.attached.emplace();
-    flow.attachments.found(look, configured, world.clock->boot());
-    if (joined) record(flow.attachments.sightings(flow.clock));
+    flow.attachments.found(look, configured);
     if (std::exchange(again, false)) ask();
   }
   const SilenceCounts& counts() const { return flow.janitor.silence().counts(); }
@@ -69,9 +63,7 @@ struct Looking {
   io::Timer answer{world.loop, [this] { found(); }};
   std::vector<std::string> configured{"orders", "invoices"};
   bool answers = true, looking = false, again = false;
-  bool joined = true;   // has a number in the database
-  bool records = true;  // the database takes what is written
-  bool reads = true;    // the consumers have taken all that was delivered
+  bool reads = true;  // the consumers have taken all that was delivered
   int consumers = 1;
   std::optional<std::int64_t> published;
   int looks = 0, wrong = 0;
@@ -255,10 +247,10 @@ TEST_F(Silences, ADeadLetterTellsThatTheQueueWasAttached) {
 // had joined.
 TEST_F(Silences, AQueueThatWasAttachedBeforeTheSidecarJoinedWasAttached) {
   Looking a(world);
-  a.joined = false;
-  a.start();
+  a.ask();
+  pass(a.takes * 2);
   attach(a, false);
-  a.joined = true;
+  a.start();
   const TaskId id = deliver("orders");
   pass(kOver);
   EXPECT_TRUE(is_held(id));
@@ -267,18 +259,22 @@ TEST_F(Silences, AQueueThatWasAttachedBeforeTheSidecarJoinedWasAttached) {
 
 TEST_F(Silences, WhatCouldNotBeRecordedIsRecordedLater) {
   Looking a(world);
-  a.records = false;
   a.configured = {"orders"};
-  a.start();
+  a.flow.take_shards();
+  world.db->fail_next(1'000'000, Error::Kind::refused);
+  a.ask();
+  pass(a.takes * 2);
   Task failed;
   failed.queue = "invoices";
   failed.last_error = "dead-lettered: rejected";
-  a.flow.attachments.failed(failed, a.flow.clock);
+  a.flow.attachments.failed(failed);
+  pass(a.takes);
+  world.db->fail_next(0);
   EXPECT_THAT(world.eyes->attachments({}).value(), IsEmpty());
-  a.records = true;
   a.ask();
   pass(a.takes * 2);
-  a.flow.attachments.failed(failed, a.flow.clock);
+  a.flow.attachments.failed(failed);
+  pass(a.takes);
   std::vector<std::string> queues;
   for (const auto& [queue, record] : AttachmentRecords(world.eyes->attachments({}).value()))
     queues.push_back(queue);
@@ -306,7 +302,7 @@ TEST_F(Silences, WithoutAnAnswerTheLastKnownStateCountsAndASuccessWaits) {
   pass(kOver);
   EXPECT_EQ(world.row(attached).state, State::awaiting) << "it was attached, and an answer may come";
   EXPECT_FALSE(is_held(attached));
-  pass(SilenceCheck::kUnverified + Ms{15'000});
+  pass(kUnverifiedSilence + Ms{15'000});
   EXPECT_TRUE(is_presumed(attached));
   EXPECT_EQ(a.counts().unverified, 1);
 
@@ -338,9 +334,6 @@ TEST_F(Silences, ALookThatAnotherInstanceOvertookIsWrittenByTheNextOne) {
 
 TEST_F(Silences, WhereNobodyCanLookSilenceIsASuccessAndCounted) {
   Flow flow(world);
-  flow.attachments.note_by([this](const std::vector<AttachmentSighting>& seen) {
-    EXPECT_TRUE(world.eyes->see_attachments(seen));
-  });
   flow.take_shards();
   flow.janitor.start();
   ASSERT_TRUE(flow.broker.put("orders", Message{{}, {}, "body"}));
