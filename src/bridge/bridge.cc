@@ -41,7 +41,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       upkeep_(loop, *jobs_, shards_),
       crash_loop_(sidecar_, intake_holds_),
       ownership_(sidecar_, [this](bool ours) { ownership_changed(ours); }),
-      proof_(loop.clock(), settings_.require_token),
+      proof_(sidecar_),
       read_key_(upkeep_.add({"token key", kReadKeyAgain, Lane::flow, Jobs::Who::all,
                              [this] {
                                return proof_.read_key([this] {
@@ -107,6 +107,7 @@ Result<void> Bridge::start() {
 
 Vitals Bridge::vitals() const {
   Vitals v;
+  static_cast<Totals&>(v) = counts_.totals;
   v.broker_consuming = broker_watch_.status().consuming;
   v.broker_publishing = broker_watch_.status().publishing;
   v.broker_blocked = broker_watch_.status().blocked;
@@ -115,27 +116,15 @@ Vitals Bridge::vitals() const {
   v.shards = shards_.count();
   v.retention = retention_.state();
   v.problems = health_.problems();
-  v.topology_repairs = broker_watch_.repairs();
   v.unconfirmed = outbox_.under_way();
   v.targets = dispatch_.targets();
   v.attached = attachments_.configured();
-  v.silence = janitor_.silence().counts();
   gates_.each_closed([&](const auto& queue, const auto& why) { v.closed.emplace_back(queue, why.word); });
   v.behind_gates = dispatch_.held();
-  v.breakers = gates_.totals();
-  v.refused = proof_.refused();
-  v.recognized = intake_.recognized().counts();
-  v.without_origin = intake_.recognized().without_origin();
-  v.rows_behind = store_watch_.rows_behind();
-  v.refused_publishes = intake_.recognized().refused_publishes();
-  v.decided_by_rule = transitions_.decided_by_rule();
   v.error_queues = error_queues_;
   v.flow = counts_.by_queue();
-  v.received = intake_.received();
   v.unacked = acks_.unacked();
   v.intake_stalled = acks_.stalled();
-  v.results = intake_.results();
-  v.leases = leases_;
   v.ready = dispatch_.ready();
   v.loaded = horizon_.loaded();
   return v;
@@ -244,7 +233,7 @@ void Bridge::gained(const std::vector<Gained>& gained) {
     log::warn("shards with an expired lease taken over", {{"from", from}, {"taken", count}});
     record("shards_taken_over", from, "shards: " + std::to_string(count) + "; their lease had expired");
   }
-  leases_.gained += static_cast<std::int64_t>(shards.size());
+  counts_.totals.shards_gained += static_cast<std::int64_t>(shards.size());
   horizon_.gained(shards);
   janitor_.gained(gained);
   inserts_.flush();
@@ -252,7 +241,7 @@ void Bridge::gained(const std::vector<Gained>& gained) {
 }
 
 void Bridge::lost(const std::vector<int>& shards) {
-  leases_.lost += static_cast<std::int64_t>(shards.size());
+  counts_.totals.shards_lost += static_cast<std::int64_t>(shards.size());
   gates_.invalidate();  // we may have slept
   fence_.leases_lost();
   dispatch_.open(false);

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "src/bridge/base/flow_counts.h"
-#include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
@@ -26,7 +25,6 @@
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/due.h"
 #include "src/bridge/flight/gates.h"
-#include "src/bridge/flight/publishing.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/intake/intake.h"
 #include "src/bridge/intake/intake_pause.h"
@@ -164,7 +162,6 @@ class Bridge final : public BrokerSink {
   BulkRunner bulks_;
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed
-  LeaseCounts leases_;
   bool draining_ = false;
   std::function<void()> drained_;
   io::Timer drain_timer_;

@@ -3,19 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "plugin/broker.h"
 #include "src/bridge/base/flow_counts.h"
-#include "src/bridge/flight/gates.h"
-#include "src/bridge/flight/targets.h"
-#include "src/bridge/intake/intake.h"
-#include "src/bridge/leases/delivery_proof.h"
+#include "src/bridge/flight/flights.h"
 #include "src/bridge/upkeep/retention.h"
-#include "src/bridge/upkeep/silence_check.h"
 #include "src/core/base/health.h"
 
 namespace rung::bridge {
@@ -32,12 +27,7 @@ struct KeyCounts {
   std::size_t valid = 0;
 };
 
-// Shards, since the start. lost: their leases ended against our will.
-struct LeaseCounts {
-  std::int64_t gained = 0, lost = 0;
-};
-
-struct Vitals {
+struct Vitals : Totals {
   bool broker_consuming = false, broker_publishing = false;
   bool broker_blocked = false;  // by an alarm: it takes no messages
   bool database = false;
@@ -46,33 +36,21 @@ struct Vitals {
   RetentionState retention;
   std::string config;  // fingerprint() of the config in effect
   std::vector<HealthProblem> problems;
-  std::int64_t topology_repairs = 0;  // since the start
-  std::size_t unconfirmed = 0;        // published, no answer yet
+  std::size_t unconfirmed = 0;  // published, no answer yet
   Targets::Summary targets;
   std::vector<std::pair<std::string, bool>>
       attached;  // by queue of the config; only those that could be checked
-  SilenceCounts silence;
   // Queues that get nothing, and why: a state of the view retry_queues.
   std::vector<std::pair<std::string, std::string>> closed;
   std::size_t behind_gates = 0;  // tasks that are due and wait behind a gate, as far as they are in memory
-  std::map<std::string, Gates::BreakerTotals> breakers;  // by queue, since the start
-  DeliveryProof::Refused refused;
-  Recognized::Counts recognized{};                      // since the start
-  std::int64_t rows_behind = 0;                         // since the start
-  std::int64_t refused_publishes = 0;                   // dead letters of publishes that a full queue refused
-  std::int64_t without_origin = 0;                      // failures: Recognized::without_origin()
-  std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule
-  std::vector<std::string> error_queues;                // that are consumed, or rest
+  std::vector<std::string> error_queues;  // that are consumed, or rest
   SpanCounts spans = {};
   KeyCounts sign_in_keys = {};
   FlowCounts::ByQueue flow;
-  Intake::Received received{};
   std::size_t unacked = 0;  // deliveries in hand
   Ms intake_stalled{0};     // for how long none of them has been acked
-  Intake::Results results;
-  LeaseCounts leases;
-  std::size_t ready = 0;   // due, and waiting to be claimed
-  std::size_t loaded = 0;  // in the heap
+  std::size_t ready = 0;    // due, and waiting to be claimed
+  std::size_t loaded = 0;   // in the heap
 };
 
 // Whether the instance has worked since the start, and if not, which service refuses it and why. See

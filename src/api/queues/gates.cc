@@ -1,5 +1,5 @@
 // /v1/queues: what holds queues back, pause and resume. Pauses are kept in the database: every sidecar reads
-// them there (src/bridge/gates/gates.h).
+// them there (src/bridge/flight/gates.h).
 #include "src/api/queues/gates.h"
 
 #include <algorithm>

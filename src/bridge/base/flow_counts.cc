@@ -48,45 +48,18 @@ void FlowCounts::decided(const Decision& decision) {
   const Task& task = decision.task;
   // A report that confirms a presumed success ends nothing for a second time.
   const bool again = decision.was == State::succeeded && task.state == State::succeeded;
-  if (decision.attempt && !again) {
-    Queue& queue = of(decision.failed_in.empty() ? task.queue : decision.failed_in);
-    switch (decision.attempt->outcome) {
-      case Outcome::pending:
-        break;
-      case Outcome::succeeded:
-        ++queue[task.finished_by == FinishedBy::presumed ? Ended::presumed : Ended::succeeded];
-        break;
-      case Outcome::failed:
-        ++queue[Ended::failed];
-        break;
-      case Outcome::timed_out:
-        ++queue[Ended::timed_out];
-        break;
-      case Outcome::returned:
-        ++queue[Ended::returned];
-        break;
-    }
+  if (decision.attempt && !again && decision.attempt->outcome != Outcome::pending) {
+    const bool presumed =
+        decision.attempt->outcome == Outcome::succeeded && task.finished_by == FinishedBy::presumed;
+    const auto ended = static_cast<Ended>(static_cast<int>(decision.attempt->outcome) -
+                                          static_cast<int>(Outcome::succeeded));
+    ++of(decision.failed_in.empty() ? task.queue : decision.failed_in)[presumed ? Ended::presumed : ended];
   }
   if (decision.was != task.state) finish(task);
 }
 
 void FlowCounts::finish(const Task& task) {
-  switch (task.state) {
-    case State::succeeded:
-      ++of(task.queue)[Finished::succeeded];
-      break;
-    case State::parked:
-      ++of(task.queue)[Finished::parked];
-      break;
-    case State::cancelled:
-      ++of(task.queue)[Finished::cancelled];
-      break;
-    case State::discarded:
-      ++of(task.queue)[Finished::discarded];
-      break;
-    default:
-      break;
-  }
+  if (is_finished(task.state)) ++of(task.queue)[task.state];
 }
 
 void FlowCounts::published(const Task& task, PublishResult::How how, Ms late, Ms behind_gates) {

@@ -1,4 +1,4 @@
-// What has gone through this instance since its start, by queue, for /metrics and for CountUpkeep. Queues
+// What has gone through this instance since its start, for /metrics and for CountUpkeep. By queue: those
 // that the config names are counted separately, and so are the first kMostMatched that match one of its
 // patterns; beyond that by pattern. All others are counted together, so the number of queues is bounded. One
 // look-up and an addition for each event. Thread: the loop's; a copy of by_queue() is a value.
@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -43,29 +44,58 @@ struct Lateness {
   double sum = 0;                                          // seconds
 };
 
+// What is not counted by queue. Who does it counts it.
+struct Totals {
+  // As received: repeats and those that change nothing count too.
+  struct Results {
+    std::int64_t succeeded = 0, failed = 0, malformed = 0;
+  };
+  // Of a queue's breaker.
+  struct Breaker {
+    std::int64_t opened = 0, closed = 0;  // seen by this instance
+    std::int64_t probes = 0;              // sent by it
+  };
+
+  std::array<std::int64_t, 4> received{};  // deliveries, by Inlet; redeliveries included
+  Results results;
+  std::array<std::int64_t, 5> recognized{};                // by Recognized::As
+  std::int64_t refused_results = 0, refused_failures = 0;  // by DeliveryProof
+  std::int64_t refused_publishes = 0;                   // dead letters of publishes that a full queue refused
+  std::int64_t without_origin = 0;                      // failures: Recognized::inserted()
+  std::int64_t rows_behind = 0;                         // StoreWatch::behind()
+  std::map<std::string, std::int64_t> decided_by_rule;  // failures, by Task::rule. Of the config: few
+  // By queue. Beyond Gates::kMostTotals those that the config does not name are together in "(other)".
+  std::map<std::string, Breaker> breakers;
+  std::int64_t silences_held = 0;  // held open
+  // Presumed successful although nobody could tell whether the queue was attached.
+  std::int64_t silences_unverified = 0;
+  std::int64_t shards_gained = 0, shards_lost = 0;  // lost: their leases ended against our will
+  std::int64_t topology_repairs = 0;
+};
+
 class FlowCounts {
  public:
   static constexpr const char* kOther = kOtherQueues;
   static constexpr std::size_t kMostMatched = 500;
-  // How a delivery ended. presumed: silence meant success.
-  enum class Ended : std::uint8_t { succeeded, presumed, failed, timed_out, returned };
-  // What became of a task.
-  enum class Finished : std::uint8_t { succeeded, parked, cancelled, discarded };
+  // How a delivery ended: as Outcome, without `pending`. presumed: silence meant success.
+  enum class Ended : std::uint8_t { succeeded, failed, timed_out, returned, presumed };
 
   struct Queue {
     std::array<std::int64_t, 2> taken_in{};   // new tasks: retries, delays
     std::array<std::int64_t, 6> published{};  // by PublishResult::How
     Lateness late;                            // of the confirmed ones
     std::array<std::int64_t, 5> ended{};
-    std::array<std::int64_t, 4> finished{};
-    std::optional<Ms> late_by;  // by the rules now
-    PromiseCounts promised;     // of the confirmed ones, while there was a promise
-    std::int64_t retried = 0;   // of the confirmed ones: not a delay's first delivery
+    std::array<std::int64_t, 4> finished{};  // tasks, by their final State
+    std::optional<Ms> late_by;               // by the rules now
+    PromiseCounts promised;                  // of the confirmed ones, while there was a promise
+    std::int64_t retried = 0;                // of the confirmed ones: not a delay's first delivery
 
     ActivityCounts activity() const;
     std::int64_t& operator[](PublishResult::How how) { return published[static_cast<std::size_t>(how)]; }
     std::int64_t& operator[](Ended how) { return ended[static_cast<std::size_t>(how)]; }
-    std::int64_t& operator[](Finished how) { return finished[static_cast<std::size_t>(how)]; }
+    std::int64_t& operator[](State reached) {
+      return finished[static_cast<std::size_t>(reached) - static_cast<std::size_t>(State::succeeded)];
+    }
   };
   using ByQueue = std::unordered_map<std::string, Queue>;
 
@@ -81,6 +111,8 @@ class FlowCounts {
   // `late`: from its due time to the broker's answer. `behind_gates`: how much of that it waited behind
   // gates.
   void published(const Task& task, PublishResult::How how, Ms late, Ms behind_gates);
+
+  Totals totals;
 
   // Contains each configured queue and kOther.
   const ByQueue& by_queue() const { return by_queue_; }

@@ -25,7 +25,6 @@ class DeliveryProof;
 class Dispatch;
 class FlowCounts;
 class Gates;
-class Health;
 class Horizon;
 class Inserts;
 class Intake;

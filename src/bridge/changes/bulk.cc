@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "levels/duration.h"
-#include "src/bridge/flight/single_rows.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"

@@ -34,7 +34,7 @@ Horizon::Horizon(const Sidecar& sidecar)
     : sidecar_(sidecar),
       heap_(
           sidecar.loop, sidecar.clock,
-          [this](const std::vector<io::DueItem>& due) { sidecar_.dispatch.due(due); }, Dispatch::kAhead) {}
+          [this](const std::vector<io::DueItem>& due) { sidecar_.dispatch.due(due); }, Publishing::kAhead) {}
 
 void Horizon::schedule(const io::DueItem& item) {
   if (item.at > horizon_ || !sidecar_.shards.held(item.shard) || item.queue == QueueNames::kNone) return;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "src/bridge/flight/targets.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/result.h"

@@ -110,9 +110,10 @@ void Gates::decided(const Decision& decision) {
     ask_for_probe(queue, probing->second);  // in the same transaction
 }
 
-Gates::BreakerTotals& Gates::totals_of(const std::string& queue) {
-  const bool own = totals_.size() < kMostTotals || totals_.contains(queue) || is_listed(queue);
-  return totals_[own ? queue : "(other)"];
+Totals::Breaker& Gates::totals_of(const std::string& queue) {
+  auto& all = sidecar_.counts.totals.breakers;
+  const bool own = all.size() < kMostTotals || all.contains(queue) || is_listed(queue);
+  return all[own ? queue : FlowCounts::kOther];
 }
 
 bool Gates::is_closed_by_breaker(const std::string& queue) const {

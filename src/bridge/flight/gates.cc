@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/bridge/base/health.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"

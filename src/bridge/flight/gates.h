@@ -35,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/ids.h"
@@ -57,12 +58,6 @@ class Gates {
     std::optional<EpochMs> until;  // none: not known
     std::string_view word;         // the state in the view retry_queues
     bool operator==(const Closed& other) const { return by == other.by && until == other.until; }
-  };
-  // Of a queue's breaker.
-  struct BreakerTotals {
-    std::int64_t opened = 0, closed = 0;  // seen by this instance
-    std::int64_t probes = 0;              // sent by it
-    bool operator==(const BreakerTotals&) const = default;
   };
 
   // `changed`: known(), or what is known of these queues, may have changed.
@@ -107,8 +102,6 @@ class Gates {
 
   // Queues with something that is not written yet.
   std::size_t pending() const { return pending_; }
-  // By queue. Beyond kMostTotals those that the config does not name are together in "(other)".
-  const std::map<std::string, BreakerTotals>& totals() const { return totals_; }
 
  private:
   struct Note : GateNote {
@@ -157,7 +150,7 @@ class Gates {
 
   // nullptr: no breaker is kept for it.
   const BreakerRules* breaker_rules(const std::string& queue) const;
-  BreakerTotals& totals_of(const std::string& queue);
+  Totals::Breaker& totals_of(const std::string& queue);
   void log_breaker(const std::string& queue, const Breaker& breaker);
   void look_after(const std::string& queue);
   void ask_for_probe(const std::string& queue, Probing& probing);
@@ -194,7 +187,6 @@ class Gates {
   std::set<std::string, std::less<>> written_;  // by us, since the read under way began
 
   std::map<std::string, Probing> probing_;
-  std::map<std::string, BreakerTotals> totals_;
   std::size_t pending_ = 0;        // entries with a note
   std::deque<std::string> ready_;  // those of them that are to be written soon, each once
   bool writing_ = false;

@@ -7,7 +7,6 @@
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/gates.h"
-#include "src/bridge/flight/targets.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/rules/gate_rules.h"
 #include "src/io/log.h"

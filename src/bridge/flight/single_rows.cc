@@ -1,5 +1,4 @@
-#include "src/bridge/flight/single_rows.h"
-
+// Store calls on many rows of which one may fail for good, because of its data.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -8,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/bridge/flight/transitions.h"
 #include "src/core/message/identity.h"
 #include "src/io/log.h"
 

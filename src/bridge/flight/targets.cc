@@ -1,10 +1,7 @@
-#include "src/bridge/flight/targets.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "src/bridge/base/health.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/flights.h"

@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "src/bridge/base/flow_counts.h"
-#include "src/bridge/base/health.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/dispatch.h"
@@ -292,7 +291,7 @@ void Transitions::decided(const Decision& decision) {
 }
 
 void Transitions::count(const std::string& rule) {
-  if (!rule.empty()) ++by_rule_[rule];
+  if (!rule.empty()) ++sidecar_.counts.totals.decided_by_rule[rule];
 }
 
 void Transitions::schedule(const Task& task) {

@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "src/core/machine/machine.h"
 #include "src/core/task/task.h"
 #include "src/io/loop.h"
+#include "src/store/store.h"
 
 namespace rung::bridge {
 
@@ -116,8 +118,6 @@ class Transitions {
   // held-back copy, counts, and logs what people must know.
   void inserted(const NewTask& fresh);
   void decided(const Decision& decision);
-  // Failures since the start, by the rule that decided. Only rules of the config, so they are few.
-  const std::map<std::string, std::int64_t>& decided_by_rule() const { return by_rule_; }
 
   // The publish of this task has its answer, recorded in the row.
   void published(TaskId id);
@@ -157,7 +157,26 @@ class Transitions {
   Linger linger_;
   std::size_t pressing_ = 0;  // how many of waiting_ somebody waits for
   int in_flight_ = 0;
-  std::map<std::string, std::int64_t> by_rule_;
 };
+
+// --- single_rows.cc
+// Store calls on many rows of which one may fail for good, because of its data: the batch is split, so that
+// only the bad row fails. Thread: a store thread's; the functions block.
+
+// Store::messages(). A message whose reading fails for good has the reason in `broken`.
+Result<std::vector<StoredMessage>> read_messages(Store& store, std::span<const TaskId> ids);
+
+// Makes `stored` unusable, with the reason, if it is not the message of its task: nothing else may be sent.
+void prove(StoredMessage& stored, const Task& task);
+
+// Store::claim(), in as few transactions as possible. A claim that fails for good is refused, with the
+// reason; a message whose reading does, as in read_messages(). Messages are proven.
+Result<Claimed> claim_tasks(Store& store, std::span<const Event> claims, const Fence& fence,
+                            const Decider& decide, std::size_t most_bytes);
+
+// Store::apply() for a step of a bulk, in as few transactions as possible, each of which records its
+// progress. An event that fails for good is refused, with the reason. REQUIRES: ascending ids.
+Result<std::vector<Decision>> apply_step(Store& store, std::span<const Event> events, const Fence& fence,
+                                         const Decider& decide, BulkStep step);
 
 }  // namespace rung::bridge

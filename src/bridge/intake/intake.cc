@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/watch/attachments.h"
@@ -43,7 +44,8 @@ void Intake::arrived(std::vector<Delivery> batch) {
   } else if (std::exchange(*known, session) != session) {
     drop_before(session);
   }
-  for (const Delivery& delivery : batch) ++received_[static_cast<std::size_t>(delivery.inlet)];
+  for (const Delivery& delivery : batch)
+    ++sidecar_.counts.totals.received[static_cast<std::size_t>(delivery.inlet)];
   sidecar_.acks.received(session, batch.size());
   if (!can_judge()) {
     std::ranges::move(batch, std::back_inserter(unchecked_));
@@ -111,11 +113,12 @@ void Intake::result(const Delivery& delivery) {
   if (!word.complaint.empty()) {
     // Dropping it loses nothing: the task is in its row, and the silence check handles it there.
     log::warn("result ignored: malformed", {{"reason", word.complaint}});
-    ++results_.malformed;
+    ++sidecar_.counts.totals.results.malformed;
     sidecar_.acks.add(delivery.tag);
     return;
   }
-  ++(word.succeeded ? results_.succeeded : results_.failed);
+  Totals::Results& results = sidecar_.counts.totals.results;
+  ++(word.succeeded ? results.succeeded : results.failed);
   const TaskId id = *word.id;
   if (!sidecar_.proof.accepts(id, word.token, word, DeliveryProof::Kind::result))
     return sidecar_.acks.add(delivery.tag);
@@ -297,13 +300,12 @@ void Intake::divert(Inserts::Item item, const std::string& reason) {
 }
 
 std::string_view Recognized::to_word(As as) {
-  constexpr std::array<std::string_view, kKinds> kWords{"duplicate", "repeat", "changed", "child",
-                                                        "elsewhere"};
+  constexpr std::array<std::string_view, 5> kWords{"duplicate", "repeat", "changed", "child", "elsewhere"};
   return kWords[static_cast<std::size_t>(as)];
 }
 
 void Recognized::add(const Item& item) {
-  ++counts_[static_cast<std::size_t>(item.as)];
+  ++sidecar_.counts.totals.recognized[static_cast<std::size_t>(item.as)];
   const bool acked = is_acked(item.as);
   log::info(acked ? "message acked without a new row: its task has this very message"
                   : "message carries the headers of a retry",
@@ -318,7 +320,7 @@ void Recognized::add(const Item& item) {
 }
 
 void Recognized::refused_publish(TaskId id, int attempt, const std::string& queue) {
-  ++refused_;
+  ++sidecar_.counts.totals.refused_publishes;
   log::info("dead letter of a publish that its full queue refused: acked, the task is published again",
             {{"id", id.value}, {"attempt", attempt}, {"queue", queue}});
   if (!refusing_.is_news(queue)) return;
@@ -334,7 +336,7 @@ void Recognized::inserted(const Task& task) {
   const bool published_here =
       task.kind == Kind::retry && task.exchange == failed_ && task.error_queue.empty();
   if (!published_here || task.queue.empty()) return;
-  ++without_origin_;
+  ++sidecar_.counts.totals.without_origin;
   if (!without_.is_news(task.queue)) return;
   log::warn("a failure came without its origin: its retries lose the routing key", {{"queue", task.queue}});
   sidecar_.record(

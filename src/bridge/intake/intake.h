@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "src/bridge/base/observers.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/changes/inserts.h"
 #include "src/bridge/flight/transitions.h"
@@ -78,8 +77,6 @@ class Recognized {
     child,      // another message with the headers of a retry: a task of its own, on the same level
     elsewhere,  // the same in another queue: a task of its own, from the first level
   };
-  static constexpr std::size_t kKinds = 5;
-  using Counts = std::array<std::int64_t, kKinds>;
   static std::string_view to_word(As as);
 
   struct Item {
@@ -101,16 +98,10 @@ class Recognized {
   // routing key the message came: its retries get the queue's name as routing key, and nothing knows the
   // original one any more.
   void inserted(const Task& task);
-  const Counts& counts() const { return counts_; }
-  // Since the start.
-  std::int64_t refused_publishes() const { return refused_; }
-  std::int64_t without_origin() const { return without_origin_; }
 
  private:
   const Sidecar& sidecar_;
-  const std::string failed_;  // the exchange
-  Counts counts_{};
-  std::int64_t refused_ = 0, without_origin_ = 0;
+  const std::string failed_;                           // the exchange
   OncePerName acked_, taken_in_, refusing_, without_;  // queues
 };
 
@@ -129,15 +120,6 @@ class Intake {
   bool idle() const { return diverting_ == 0; }
 
   Recognized& recognized() { return recognized_; }
-  const Recognized& recognized() const { return recognized_; }
-  // Deliveries since the start, by Inlet; redeliveries included.
-  using Received = std::array<std::int64_t, 4>;
-  const Received& received() const { return received_; }
-  // Results since the start, as received: repeats and those that change nothing count too.
-  struct Results {
-    std::int64_t succeeded = 0, failed = 0, malformed = 0;
-  };
-  const Results& results() const { return results_; }
 
  private:
   bool can_judge() const;
@@ -171,8 +153,6 @@ class Intake {
   std::mt19937_64 dice_;
   bool draining_ = false;
   int diverting_ = 0;
-  Received received_{};
-  Results results_;
 };
 
 }  // namespace rung::bridge

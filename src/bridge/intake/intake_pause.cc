@@ -4,7 +4,6 @@
 #include <charconv>
 #include <utility>
 
-#include "src/bridge/base/health.h"
 #include "src/bridge/intake/intake.h"
 #include "src/io/log.h"
 

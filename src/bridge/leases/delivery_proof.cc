@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/bridge/base/flow_counts.h"
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 
@@ -32,7 +33,7 @@ Jobs::Work DeliveryProof::read_key(std::function<void()> ready) {
 void DeliveryProof::set(const std::string& key) {
   tokens_ = DeliveryTokens::from_hex(key);
   RUNG_REQUIRE(ready());
-  if (!required_)
+  if (!sidecar_.settings.require_token)
     log::warn(
         "results are accepted without retry-token: anyone who may write to rung.results can finish any task",
         {{"because", "results.require_token is false"}});
@@ -47,12 +48,14 @@ bool DeliveryProof::accepts(TaskId id, std::string_view token, event::Failed& sa
     return true;
   }
   const bool is_result = kind == Kind::result;
-  if (!required_ || (!is_result && planted(Bug::failure_of_another_counted))) return true;
-  ++(is_result ? refused_.results : refused_.failures);
-  const BootMs now = clock_.boot();
+  if (!sidecar_.settings.require_token || (!is_result && planted(Bug::failure_of_another_counted)))
+    return true;
+  Totals& totals = sidecar_.counts.totals;
+  ++(is_result ? totals.refused_results : totals.refused_failures);
+  const BootMs now = sidecar_.loop.clock().boot();
   if (now < tell_again_) return false;
   tell_again_ = now + kBetweenWarnings;
-  const std::int64_t all = refused_.results + refused_.failures;
+  const std::int64_t all = totals.refused_results + totals.refused_failures;
   log::warn(is_result ? "a result without the delivery's retry-token changes nothing"
                       : "a failed message names a task without its delivery's retry-token: taken in as new",
             {{"id", id.value},

@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/jobs.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/machine/machine.h"
@@ -22,12 +22,7 @@ namespace rung::bridge {
 
 class DeliveryProof {
  public:
-  struct Refused {
-    std::int64_t results = 0, failures = 0;
-  };
-
-  // `required`: results.require_token of the config.
-  DeliveryProof(const Clock& clock, bool required) : clock_(clock), required_(required) {}
+  explicit DeliveryProof(const Sidecar& sidecar) : sidecar_(sidecar) {}
 
   // Reads the key, and creates it if there is none; then calls `ready`. A key that is unusable is an error: a
   // person has to mend it.
@@ -47,14 +42,11 @@ class DeliveryProof {
   // seconds. REQUIRES: ready().
   enum class Kind { result, failure };
   bool accepts(TaskId id, std::string_view token, event::Failed& said, Kind kind);
-  Refused refused() const { return refused_; }
 
  private:
-  const Clock& clock_;
-  const bool required_;
+  const Sidecar& sidecar_;
   std::optional<DeliveryTokens> tokens_;
-  Refused refused_;
-  std::int64_t told_ = 0;  // how many of `refused_`, both kinds, are logged
+  std::int64_t told_ = 0;  // how many refusals, of both kinds, are logged
   BootMs tell_again_{0};
 };
 

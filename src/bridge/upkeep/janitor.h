@@ -12,15 +12,113 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
+#include "src/bridge/base/outbox.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/due.h"
+#include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/jobs.h"
-#include "src/bridge/upkeep/parked_copies.h"
-#include "src/bridge/upkeep/silence_check.h"
+#include "src/bridge/leases/shards.h"
+#include "src/bridge/watch/attachments.h"
+#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
+#include "src/core/rules/policy.h"
 
 namespace rung::bridge {
+
+// Ends attempts that have waited too long for a consumer's report: presumed success, or the next level, as
+// the queue's rules say. Thread: the loop's.
+//
+// Silence is a success only if a failure would have arrived. Where it means success, it is compared with what
+// all instances know of the queue (rung_attachments), by a look at the broker from after the end of the
+// silence; until there is one, the task is left as it is, and a look asked for:
+//   attached, and not seen detached since the delivery   presumed success
+//   not attached, or not for a part of that time         held open: the task stays awaiting, without an end
+//   never attached (delays; consumers that publish their failures themselves)   presumed success, as ever
+//   no answer   as last known; if that was attached, and somebody got an answer within the last hour, the
+//               task waits kUnverifiedSilence for one; then it is presumed successful, counted as unverified
+// And silence begins when the message has been read (read_at()): until then, and for as long as that queue's
+// silence lasts after it, its end is put off. If messages always wait in the queue and nobody can tell how
+// many were published to it, it counts as read after kUnverifiedSilence, if there is a consumer: unverified.
+class SilenceCheck {
+ public:
+  explicit SilenceCheck(const Sidecar& sidecar) : sidecar_(sidecar) {}
+  // For owners of shards, when the silence of some task may be over.
+  Jobs::Work check();
+  // Asks which queues have deliveries that await an answer, whoever made them: the attachments watch these.
+  // When shards are gained, and every ten seconds.
+  Jobs::Work find_queues();
+
+ private:
+  // A task whose silence may be over.
+  struct Silent {
+    EpochMs ends_at;
+    EpochMs published;  // without the time of its confirm: as early as it can have been
+    EpochMs queued;     // by then it was in its queue, by the database's clock
+    Silence silence;    // what it means for this delivery
+  };
+  struct Found {
+    std::vector<DueEntry> rows;
+    std::map<TaskId, Awaiting> awaiting;
+    AttachmentRecords known;
+  };
+  // What to say; none: a look is awaited.
+  struct Verdict {
+    event::SilenceOver how = {};
+    bool unverified = false;  // it ends although it is not known whether it was attached and read
+  };
+
+  static Result<Found> read(Store& store, const std::vector<int>& shards, EpochMs until);
+  void found(const Found& due);
+  std::optional<Verdict> judge(const std::string& queue, const Silent& task,
+                               const AttachmentRecord* known) const;
+  bool needs_attachment(std::string_view queue) const;
+  void end(TaskId task, Verdict verdict);
+
+  const Sidecar& sidecar_;
+  std::unordered_set<TaskId> ending_;
+};
+
+// Sends the owed copies of parked tasks to <prefix>.parked (parked: publish), bounded in bytes. The row is
+// the authoritative parked task: a copy that cannot be made, or that the broker refuses for good, is no
+// longer owed. A batch follows when the last one is recorded, a few thousand a second at most, so that copies
+// do not displace deliveries. Thread: the loop's.
+class ParkedCopies {
+ public:
+  explicit ParkedCopies(const Sidecar& sidecar);
+  // The poll, twice a second: copies are owed.
+  void found();
+  // No further batches.
+  void stop() { batches_left_ = 0; }
+
+ private:
+  struct Copy {
+    Task task;
+    StoredMessage stored;
+  };
+  static Result<std::vector<Copy>> read(Store& store, const std::vector<TaskId>& ids, std::size_t room);
+  Jobs::Work next_batch();
+  Outgoing outgoing_for(const Copy& copy) const;
+  void send(const Copy& copy);
+  void done(const Task& task, bool no_queue = false);
+
+  const Sidecar& sidecar_;
+  const std::string exchange_;
+  const Jobs::Id send_;
+  std::unordered_set<TaskId> under_way_;  // sent, and not recorded yet
+  std::unordered_set<TaskId> recorded_;   // since the last poll: a cluster's other node may not have it yet
+  std::optional<BootMs> returned_at_;     // the exchange or its queue was missing then, and since
+  int batches_left_ = 0;                  // until the next poll
+  std::size_t bytes_ = 0;                 // bodies of those without an answer
+};
 
 class Janitor {
  public:
@@ -35,7 +133,6 @@ class Janitor {
     stranded_.gained(gained);
     sidecar_.table.run(find_queues_);
   }
-  const SilenceCheck& silence() const { return silence_; }
 
  private:
   void add(const char* name, Ms period, Jobs::Who who, std::function<void()> act);

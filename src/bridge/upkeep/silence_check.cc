@@ -1,9 +1,10 @@
-#include "src/bridge/upkeep/silence_check.h"
-
+// Ends the silence of deliveries.
 #include <algorithm>
 #include <set>
 #include <utility>
 
+#include "src/bridge/base/flow_counts.h"
+#include "src/bridge/upkeep/janitor.h"
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 
@@ -153,9 +154,10 @@ void SilenceCheck::end(TaskId task, Verdict verdict) {
                            [this, task, unverified = verdict.unverified](const Result<Decision>& decision) {
                              ending_.erase(task);
                              if (!decision || decision->verdict != Decision::Verdict::applied) return;
+                             Totals& totals = sidecar_.counts.totals;
                              const bool succeeded = decision->task.state == State::succeeded;
-                             counts_.held += is_silence_held(decision->task) ? 1 : 0;
-                             counts_.unverified += unverified && succeeded ? 1 : 0;
+                             totals.silences_held += is_silence_held(decision->task) ? 1 : 0;
+                             totals.silences_unverified += unverified && succeeded ? 1 : 0;
                            });
 }
 

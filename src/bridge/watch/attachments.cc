@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "src/bridge/base/health.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/bridge/base/flow_counts.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -68,7 +69,7 @@ void BrokerWatch::say_away(bool refused_before) {
 
 void BrokerWatch::checked(const TopologyReport& report) {
   for (const std::string& name : report.repaired) {
-    ++repairs_;
+    ++sidecar_.counts.totals.topology_repairs;
     log::warn("topology repaired", {{"missing", name}});
     sidecar_.record("topology_repaired", name,
                     "it was missing in " + std::string(sidecar_.broker.name()) + " and was declared again");

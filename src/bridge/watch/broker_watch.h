@@ -8,8 +8,6 @@
 #include <string>
 
 #include "plugin/broker.h"
-#include "src/bridge/base/health.h"
-#include "src/bridge/base/observers.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/jobs.h"
@@ -65,8 +63,7 @@ class BrokerWatch {
 
   const BrokerStatus& status() const { return status_; }
   bool takes_messages() const { return status_.publishing && !status_.blocked; }
-  bool has_served() const { return has_served_; }    // has consumed and published at least once
-  std::int64_t repairs() const { return repairs_; }  // of the topology, since the start
+  bool has_served() const { return has_served_; }  // has consumed and published at least once
 
  private:
   void say_away(bool refused_before);
@@ -81,7 +78,6 @@ class BrokerWatch {
   bool stepped_back_ = false;          // as last reported
   BootMs away_since_{0};               // 0 = not away
   OncePerName reasons_{kMostReasons};  // those logged since then
-  std::int64_t repairs_ = 0;
 };
 
 // Checks that this database and this place of the broker belong together (src/store/ownership.h), before the

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/bridge/base/health.h"
+#include "src/bridge/base/flow_counts.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -52,7 +52,7 @@ void StoreWatch::noticed(const Shards::Notice& notice) {
 }
 
 void StoreWatch::behind(TaskId id, const std::string& how) {
-  ++rows_behind_;
+  ++sidecar_.counts.totals.rows_behind;
   log::warn("row is older than its delivery: updated to that attempt", {{"id", id.value}, {"how", how}});
   const std::string detail =
       "the database lacks commits that it had confirmed (a replica was promoted without them, or a node "

@@ -33,15 +33,13 @@ class StoreWatch {
   void behind(TaskId id, const std::string& how);
 
   bool away() const { return away_; }
-  std::int64_t rows_behind() const { return rows_behind_; }  // since the start
-  const std::string& refusal() const { return refusal_; }    // "" = the database does not refuse us
+  const std::string& refusal() const { return refusal_; }  // "" = the database does not refuse us
 
  private:
   const Sidecar& sidecar_;
   bool away_ = false;
   BootMs away_since_{0};
   std::string refusal_;
-  std::int64_t rows_behind_ = 0;
   io::Timer clock_calm_, restored_calm_, behind_calm_;  // clear the problems of these names
 };
 

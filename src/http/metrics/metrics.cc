@@ -90,7 +90,10 @@ constexpr std::array<const char*, 3> kResults{"succeeded", "failed", "malformed"
 constexpr std::array<const char*, 2> kKinds{"retry", "delay"};
 constexpr std::array<const char*, 6> kAnswers{"confirmed", "returned", "refused",
                                               "lost",      "fenced",   "rejected"};  // as PublishResult::How
-constexpr std::array<const char*, 5> kEnded{"succeeded", "presumed", "failed", "timed_out", "returned"};
+constexpr std::array<const char*, 5> kEnded{"succeeded", "failed", "timed_out", "returned",
+                                            "presumed"};  // as FlowCounts::Ended
+constexpr std::array<const char*, 5> kRecognized{"duplicate", "repeat", "changed", "child",
+                                                 "elsewhere"};  // as Recognized::As
 constexpr std::array<const char*, 3> kPromised{"in_time", "late", "gated"};
 constexpr std::array<const char*, 4> kFinished{"succeeded", "parked", "cancelled", "discarded"};
 constexpr std::array<const char*, 5> kDeleted{"tasks", "parts", "audit", "bulks", "events"};
@@ -100,13 +103,6 @@ double seconds(EpochMs at) { return static_cast<double>(at.ms) / 1000; }
 
 bool has_problem(const Vitals& v, std::string_view name) {
   return std::ranges::find(v.problems, name, &HealthProblem::name) != v.problems.end();
-}
-
-// First failures, and deliveries by us that failed. A delay's first failure is the latter.
-std::int64_t failures(const FlowCounts::Queue& counts) {
-  const auto of = [&](FlowCounts::Ended how) { return counts.ended[static_cast<std::size_t>(how)]; };
-  return counts.taken_in[0] + of(FlowCounts::Ended::failed) + of(FlowCounts::Ended::timed_out) +
-         of(FlowCounts::Ended::returned);
 }
 
 struct Row {
@@ -129,9 +125,9 @@ constexpr Row kRows[] = {
     {"rung_shards_held", kGauge, "Shards that this instance owns, of 64.",
      [](const Vitals& v, Text& s) { s.add(v.shards); }},
     {"rung_shards_gained_total", kCounter, "Shards that this instance acquired.",
-     [](const Vitals& v, Text& s) { s.add(v.leases.gained); }},
+     [](const Vitals& v, Text& s) { s.add(v.shards_gained); }},
     {"rung_shards_lost_total", kCounter, "Shards whose lease ended against the will of this instance.",
-     [](const Vitals& v, Text& s) { s.add(v.leases.lost); }},
+     [](const Vitals& v, Text& s) { s.add(v.shards_lost); }},
     {"rung_ready_tasks", kGauge, "Due tasks that this instance has in memory and has not claimed yet.",
      [](const Vitals& v, Text& s) { s.add(v.ready); }},
     {"rung_loaded_tasks", kGauge, "Tasks whose due times this instance has in memory.",
@@ -153,8 +149,8 @@ constexpr Row kRows[] = {
     {"rung_results_refused_total", kCounter,
      "Results and failures that named a task without its delivery's retry-token, by inlet.",
      [](const Vitals& v, Text& s) {
-       s.add(v.refused.results, {{"inlet", "results"}});
-       s.add(v.refused.failures, {{"inlet", "failed"}});
+       s.add(v.refused_results, {{"inlet", "results"}});
+       s.add(v.refused_failures, {{"inlet", "failed"}});
      }},
     {"rung_rule_decisions_total", kCounter, "Failures that a rule decided about, by rule, at this instance.",
      [](const Vitals& v, Text& s) {
@@ -167,7 +163,7 @@ constexpr Row kRows[] = {
     {"rung_failures_total", kCounter,
      "Failures of this instance's tasks by queue: first failures and failed retries.",
      [](const Vitals& v, Text& s) {
-       for (const auto& [queue, counts] : v.flow) s.add(failures(counts), {{"queue", queue}});
+       for (const auto& [queue, counts] : v.flow) s.add(counts.activity().failed, {{"queue", queue}});
      }},
     {"rung_publishes_total", kCounter,
      "Messages that this instance published when they were due, by queue and the broker's answer.",
@@ -218,11 +214,11 @@ constexpr Row kRows[] = {
      }},
     {"rung_silences_held_total", kCounter,
      "Deliveries whose silence this instance held open instead of presuming success.",
-     [](const Vitals& v, Text& s) { s.add(v.silence.held); }},
+     [](const Vitals& v, Text& s) { s.add(v.silences_held); }},
     {"rung_silences_unverified_total", kCounter,
      "Successes that this instance presumed although nobody could tell whether the queue was attached, or "
      "whether the message had been read.",
-     [](const Vitals& v, Text& s) { s.add(v.silence.unverified); }},
+     [](const Vitals& v, Text& s) { s.add(v.silences_unverified); }},
     {"rung_queue_paused", kGauge, "1 for each queue that is paused; the others are not listed.",
      [](const Vitals& v, Text& s) {
        for (const auto& [queue, gate] : v.closed) {
@@ -253,11 +249,7 @@ constexpr Row kRows[] = {
     {"rung_recognized_messages_total", kCounter,
      "Messages at the intake that Rung recognized: repeats that it acked without a new row (duplicate, "
      "repeat), and messages with the headers of a retry (changed, child, elsewhere), by what they were.",
-     [](const Vitals& v, Text& s) {
-       for (std::size_t i = 0; i < v.recognized.size(); ++i)
-         s.add(v.recognized[i],
-               {{"kind", std::string(bridge::Recognized::to_word(static_cast<bridge::Recognized::As>(i)))}});
-     }},
+     [](const Vitals& v, Text& s) { s.add_each("kind", kRecognized, v.recognized); }},
     {"rung_rows_behind_total", kCounter,
      "Results of deliveries that the task's row does not know: the database lost commits.",
      [](const Vitals& v, Text& s) { s.add(v.rows_behind); }},

@@ -94,15 +94,15 @@ TEST_F(Strangers, StatesOfTheirGatesAreBounded) {
   EXPECT_LE(states.size(), Gates::kMostUnlisted + 60) << "more only between two reads";
   EXPECT_TRUE(std::ranges::all_of(
       states, [&](const GateState& one) { return flow->gates.state(one.queue) != nullptr; }));
-  EXPECT_EQ(flow->gates.totals().size(), Gates::kMostTotals + 1);
-  EXPECT_EQ(flow->gates.totals().at("(other)").opened,
+  EXPECT_EQ(flow->counts.totals.breakers.size(), Gates::kMostTotals + 1);
+  EXPECT_EQ(flow->counts.totals.breakers.at("(other)").opened,
             static_cast<std::int64_t>(kThere - Gates::kMostTotals));
   EXPECT_FALSE(flow->gates.keeps(stranger(kStrangers)));
   EXPECT_TRUE(flow->gates.keeps("orders"));
   fail("orders");
   fail("orders");
   ASSERT_TRUE(world.loop.run_until([&] { return is_open("orders"); }));
-  EXPECT_EQ(flow->gates.totals().at("orders").opened, 1);
+  EXPECT_EQ(flow->counts.totals.breakers.at("orders").opened, 1);
 }
 
 // As those of the config do, however many strangers there are.

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/bridge/changes/bulk.h"
-#include "src/bridge/flight/single_rows.h"
+#include "src/bridge/flight/transitions.h"
 #include "src/store/task_writer.h"
 #include "tests/unit/bridge/flow_fixture.h"
 

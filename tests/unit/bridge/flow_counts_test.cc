@@ -9,7 +9,6 @@ namespace rung::bridge {
 namespace {
 
 using Ended = FlowCounts::Ended;
-using Finished = FlowCounts::Finished;
 using How = PublishResult::How;
 
 RuleBookPtr rules_of(const std::vector<std::string>& queues) {
@@ -65,7 +64,7 @@ TEST(FlowCounts, WhatIsParkedOnArrivalIsFinished) {
   counts.inserted(delay);
   auto orders = counts.by_queue().at("orders");
   EXPECT_EQ(orders.taken_in[1], 1);
-  EXPECT_EQ(orders[Finished::parked], 1);
+  EXPECT_EQ(orders[State::parked], 1);
 }
 
 TEST(FlowCounts, Publishes) {
@@ -94,7 +93,7 @@ TEST(FlowCounts, AClimbToTheTop) {
   ASSERT_TRUE(world.loop.run_until([&] { return world.row(id).state == State::awaiting; }));
   flow.say({id, event::Failed{1, "boom", "", {}}});
   EXPECT_EQ(orders()[Ended::failed], 1);
-  EXPECT_EQ(orders()[Finished::parked], 1);
+  EXPECT_EQ(orders()[State::parked], 1);
   // A person sends it again; it succeeds by silence, and then its consumer reports the same.
   flow.say({id, event::Redrive{}});
   ASSERT_TRUE(world.loop.run_until([&] { return world.row(id).state == State::awaiting; }));
@@ -104,7 +103,7 @@ TEST(FlowCounts, AClimbToTheTop) {
   EXPECT_EQ(orders()[Ended::presumed], 1);
   flow.say({id, event::Succeeded{2}});
   EXPECT_EQ(orders()[Ended::succeeded], 0);
-  EXPECT_EQ(orders()[Finished::succeeded], 1);
+  EXPECT_EQ(orders()[State::succeeded], 1);
 }
 
 TEST(Acks, HowLongNothingHasBeenAcked) {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "src/bridge/base/flow_counts.h"
-#include "src/bridge/base/health.h"
+#include "src/bridge/base/observers.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/sidecar.h"
@@ -237,7 +237,7 @@ class Flow final : public BrokerSink {
   test::VirtualJobs jobs{world.loop,
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
   Gates gates{sidecar, [this](const std::vector<std::string>& queues) { dispatch.gates_changed(queues); }};
-  DeliveryProof proof{*world.clock, true};
+  DeliveryProof proof{sidecar};
   Outbox outbox{broker, *world.clock};
   FlowCounts counts{world.rules};
   Acks acks{broker, *world.clock};

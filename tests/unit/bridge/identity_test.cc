@@ -76,7 +76,7 @@ class IdentityStory : public testing::Test {
     filter.limit = 1000;
     return world.eyes->list(filter).value();
   }
-  std::int64_t count(As as) const { return flow.intake.recognized().counts()[static_cast<std::size_t>(as)]; }
+  std::int64_t count(As as) const { return flow.counts.totals.recognized[static_cast<std::size_t>(as)]; }
   MessagePtr stored(TaskId id) { return world.eyes->messages({&id, 1}).value().at(0).message; }
 
   World world;

@@ -1,7 +1,7 @@
 // Silence is a success only for deliveries after which a failure could have arrived.
 #include <gmock/gmock.h>
 
-#include "src/bridge/upkeep/silence_check.h"
+#include "src/bridge/upkeep/janitor.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -56,7 +56,7 @@ struct Looking {
     flow.attachments.found(look, configured);
     if (std::exchange(again, false)) ask();
   }
-  const SilenceCounts& counts() const { return flow.janitor.silence().counts(); }
+  const Totals& totals() const { return flow.counts.totals; }
 
   World& world;
   Flow flow;
@@ -111,7 +111,7 @@ TEST_F(Silences, AnAttachedQueuesSilenceIsASuccess) {
   const TaskId id = deliver("orders");
   pass(kOver);
   EXPECT_TRUE(is_presumed(id));
-  EXPECT_EQ(a.counts().unverified, 0);
+  EXPECT_EQ(a.totals().silences_unverified, 0);
   EXPECT_THAT(events(), IsEmpty());
 }
 
@@ -129,7 +129,7 @@ TEST_F(Silences, FailuresOfADetachedQueueAreNoSuccesses) {
   pass(kOver);
   for (const TaskId id : ids) EXPECT_TRUE(is_held(id));
   EXPECT_LT(a.looks - before, 10) << "one look a batch, not one a task";
-  EXPECT_EQ(a.counts().held, 300);
+  EXPECT_EQ(a.totals().silences_held, 300);
   EXPECT_THAT(world.eyes->history(ids[0]).value().at(0).attempt.error,
               HasSubstr("queue orders is not attached (its dead letters go nowhere) since"));
   // Attached again: their failures are lost all the same.
@@ -304,7 +304,7 @@ TEST_F(Silences, WithoutAnAnswerTheLastKnownStateCountsAndASuccessWaits) {
   EXPECT_FALSE(is_held(attached));
   pass(kUnverifiedSilence + Ms{15'000});
   EXPECT_TRUE(is_presumed(attached));
-  EXPECT_EQ(a.counts().unverified, 1);
+  EXPECT_EQ(a.totals().silences_unverified, 1);
 
   a.answers = true;
   attach(a, false);
@@ -342,7 +342,7 @@ TEST_F(Silences, WhereNobodyCanLookSilenceIsASuccessAndCounted) {
   const TaskId id = world.rows().at(0).task.id;
   pass(kOver + Ms{2000});
   EXPECT_TRUE(is_presumed(id));
-  EXPECT_EQ(flow.janitor.silence().counts().unverified, 1);
+  EXPECT_EQ(flow.counts.totals.silences_unverified, 1);
 }
 
 // One has access to the management API, the other has not; and one is started again.
@@ -432,7 +432,7 @@ TEST_F(Silences, WhatNobodyHasReadIsNoSuccess) {
   EXPECT_EQ(world.row(id).state, State::awaiting);
   pass(kOver);
   EXPECT_TRUE(is_presumed(id));
-  EXPECT_EQ(a.counts().unverified, 0);
+  EXPECT_EQ(a.totals().silences_unverified, 0);
 }
 
 TEST_F(Silences, AFailureOfWhatWasUnreadCounts) {
@@ -484,7 +484,7 @@ TEST_F(Backlog, TheCountersTellWhatHasBeenRead) {
   EXPECT_EQ(world.row(id).state, State::awaiting) << "51 wait, and 12 came since";
   looks(12, 40);
   EXPECT_TRUE(is_presumed(id));
-  EXPECT_EQ(a.counts().unverified, 0);
+  EXPECT_EQ(a.totals().silences_unverified, 0);
 }
 
 // A message waits for eleven minutes in the queue, and its silence lasts ten.
@@ -508,7 +508,7 @@ TEST_F(Silences, InABacklogWithoutCountersAConsumerHasReadItInTheEnd) {
   EXPECT_EQ(world.row(id).state, State::awaiting);
   pass(kOver);
   EXPECT_TRUE(is_presumed(id));
-  EXPECT_EQ(a.counts().unverified, 1);
+  EXPECT_EQ(a.totals().silences_unverified, 1);
 }
 
 // R3: beyond 10,000 such tasks, some stayed awaiting for ever.
@@ -547,7 +547,7 @@ TEST_F(Silences, HeldTasksAreNotLookedAtAgainAndKeepNobodyBack) {
   });
   pass(Ms{10'000});
   EXPECT_TRUE(is_presumed(other));
-  EXPECT_EQ(a.counts().held, 1500);
+  EXPECT_EQ(a.totals().silences_held, 1500);
   const int looks = a.looks;
   pass(Ms{60'000});
   EXPECT_EQ(a.looks, looks);

@@ -1,5 +1,3 @@
-#include "src/bridge/flight/targets.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "src/bridge/flight/flights.h"
 #include "src/core/gates/gates.h"
 #include "tests/unit/bridge/flow_fixture.h"
 

@@ -34,7 +34,8 @@ TEST_F(MetricsText, WhatAnInstanceCounts) {
   v.unacked = 7;
   v.intake_stalled = Ms{2500};
   v.results = {5, 6, 7};
-  v.leases = {64, 3};
+  v.shards_gained = 64;
+  v.shards_lost = 3;
   v.ready = 8;
   v.loaded = 9;
   FlowCounts::Queue orders;
@@ -43,7 +44,7 @@ TEST_F(MetricsText, WhatAnInstanceCounts) {
   orders[PublishResult::How::nacked] = 13;
   orders[PublishResult::How::rejected] = 14;
   orders[FlowCounts::Ended::presumed] = 15;
-  orders[FlowCounts::Finished::discarded] = 16;
+  orders[State::discarded] = 16;
   orders.late.add(Ms{1500});
   orders.promised = {17, 18, 19};
   v.flow["invoices"] = {};
@@ -132,7 +133,7 @@ TEST_F(MetricsText, ALoopThatDoesNotAnswerResetsNothing) {
   v.broker_consuming = v.broker_publishing = v.database = true;
   v.shards = 64;
   v.topology_repairs = 2;
-  v.lateness.add(Ms{20});
+  v.flow["orders"].late.add(Ms{20});
   v.problems = {{"topology", "a reason", EpochMs{1}}};
   v.flow["orders"].taken_in = {5, 0};
   scrape(v);
