@@ -171,68 +171,6 @@ Result<void> TopologyKeeper::check(const Calls& calls) {
 namespace rung {
 namespace {
 
-// The publishers. main: for exchanges and bindings that have answered; unproven: for all others. probe: for
-// PublishLane::probe.
-// Thread: any, except for stopping: one thread calls order_stop() and join() once each, in that order.
-class Publishers {
- public:
-  // REQUIRES: what `deps` refers to outlives it.
-  explicit Publishers(const rabbit::ConnectionLoop::Deps& deps)
-      : proven_(deps.addresses.clock()),
-        main_(deps, rabbit::Role::main,
-              {.proven = proven_,
-               .pass_on = [this](std::vector<Outgoing> batch) { unproven_.publish(std::move(batch)); },
-               .rights_lost = {}}),
-        unproven_(deps, rabbit::Role::unproven, peers_of_helper()),
-        probe_(deps, rabbit::Role::probe, peers_of_helper()) {}
-
-  void start() {
-    for (rabbit::Publisher* one : all_) one->start();
-  }
-
-  void publish(std::vector<Outgoing> batch) {
-    const auto probes = std::stable_partition(batch.begin(), batch.end(),
-                                              [](const Outgoing& o) { return o.lane == PublishLane::main; });
-    probe_.publish({std::make_move_iterator(probes), std::make_move_iterator(batch.end())});
-    batch.erase(probes, batch.end());
-    main_.publish(std::move(batch));
-  }
-
-  void allow_until(BootMs deadline) {
-    for (rabbit::Publisher* one : all_) one->allow_until(deadline);
-  }
-
-  void drop(PublishLane lane, const std::string& reason) {
-    if (lane == PublishLane::probe) return probe_.drop(reason);
-    main_.drop(reason);
-    unproven_.drop(reason);
-  }
-
-  // Exchanges and bindings have changed: proves each again before its next use.
-  void forget_proven() { proven_.clear(); }
-
-  void order_stop(BootMs deadline) {
-    for (rabbit::Publisher* one : all_) one->order_stop(deadline);
-  }
-  void join() {
-    // Twice: before it ended, one may have passed messages to another that had already ended.
-    for (int i = 0; i < 2; ++i) {
-      for (rabbit::Publisher* one : all_) one->join();
-    }
-  }
-
- private:
-  rabbit::PublisherPeers peers_of_helper() {
-    return {.proven = proven_,
-            .pass_on = [this](std::vector<Outgoing> batch) { main_.publish(std::move(batch)); },
-            .rights_lost = [this](std::string reason) { main_.drop(std::move(reason)); }};
-  }
-
-  rabbit::ProvenExchanges proven_;
-  rabbit::Publisher main_, unproven_, probe_;
-  const std::array<rabbit::Publisher*, 3> all_{&main_, &unproven_, &probe_};
-};
-
 // The connections, created when the broker starts.
 struct Connections {
   Connections(const BrokerOptions& options, rabbit::BrokerEndpoints at, BrokerSink& to)
@@ -243,8 +181,15 @@ struct Connections {
         errors(options.error_queues->empty()
                    ? nullptr
                    : std::make_unique<rabbit::ErrorQueueBook>(options, deps.addresses.clock(), to)),
-        publishers(deps),
-        topology(deps, types, errors.get(), [this] { publishers.forget_proven(); }) {
+        proven(deps.addresses.clock()),
+        main(deps, rabbit::Role::main,
+             {.proven = proven,
+              .pass_on = [this](std::vector<Outgoing> batch) { unproven.publish(std::move(batch)); },
+              .rights_lost = {}}),
+        unproven(deps, rabbit::Role::unproven, peers_of_helper()),
+        probe(deps, rabbit::Role::probe, peers_of_helper()),
+        // Exchanges and bindings have changed: proves each again before its next use.
+        topology(deps, types, errors.get(), [this] { proven.clear(); }) {
     consume(own, rabbit::own_intake_bytes(options),
             {.thread_name = "rung-consume", .purpose = "intake", .side = rabbit::SinkAdapter::Side::intake});
     if (errors == nullptr) return;
@@ -261,6 +206,11 @@ struct Connections {
     const auto number = static_cast<std::uint8_t>(intakes.size());
     intakes.push_back(std::make_unique<rabbit::Consumer>(
         deps, queues, rabbit::Consumer::Settings{number, max_bytes, std::move(settings)}));
+  }
+  rabbit::PublisherPeers peers_of_helper() {
+    return {.proven = proven,
+            .pass_on = [this](std::vector<Outgoing> batch) { main.publish(std::move(batch)); },
+            .rights_lost = [this](std::string reason) { main.drop(std::move(reason)); }};
   }
   // Calls `settle` with the tags of each intake.
   void split(const std::vector<DeliveryTag>& tags,
@@ -281,7 +231,11 @@ struct Connections {
   std::unique_ptr<rabbit::ErrorQueueBook> errors;  // nullptr: the config has no error queues
   // By IntakeSession::intake: Rung's own queues, and the error queues.
   std::vector<std::unique_ptr<rabbit::Consumer>> intakes;
-  Publishers publishers;
+  // main: for exchanges and bindings that have answered; unproven: for all others. probe: for
+  // PublishLane::probe.
+  rabbit::ProvenExchanges proven;
+  rabbit::Publisher main, unproven, probe;
+  const std::array<rabbit::Publisher*, 3> publishers{&main, &unproven, &probe};
   rabbit::TopologyKeeper topology;
 };
 
@@ -296,12 +250,12 @@ class RabbitBroker final : public Broker {
     auto endpoints = rabbit::make_endpoints(options_, clock_);
     if (!endpoints) return tl::unexpected(endpoints.error());
     connections_ = std::make_unique<Connections>(options_, *std::move(endpoints), sink);
-    connections_->publishers.allow_until(allowed_until_);
+    for (rabbit::Publisher* one : connections_->publishers) one->allow_until(allowed_until_);
     for (const auto& intake : connections_->intakes) {
       if (paused_) intake->pause_intake(true);
       intake->start();
     }
-    connections_->publishers.start();
+    for (rabbit::Publisher* one : connections_->publishers) one->start();
     connections_->topology.start();
     return {};
   }
@@ -321,7 +275,11 @@ class RabbitBroker final : public Broker {
   void publish(std::vector<Outgoing> batch) override {
     if (!connections_) return;
     for (Outgoing& outgoing : batch) rabbit::route_to_queue(outgoing, return_exchange_);
-    connections_->publishers.publish(std::move(batch));
+    const auto probes = std::stable_partition(batch.begin(), batch.end(),
+                                              [](const Outgoing& o) { return o.lane == PublishLane::main; });
+    connections_->probe.publish({std::make_move_iterator(probes), std::make_move_iterator(batch.end())});
+    batch.erase(probes, batch.end());
+    connections_->main.publish(std::move(batch));
   }
   void ack(std::vector<DeliveryTag> tags) override {
     if (connections_) connections_->split(tags, &rabbit::Consumer::ack);
@@ -342,7 +300,7 @@ class RabbitBroker final : public Broker {
       allowed_until_ = deadline;
       return;
     }
-    connections_->publishers.allow_until(deadline);
+    for (rabbit::Publisher* one : connections_->publishers) one->allow_until(deadline);
   }
   bool stands(const DeliveryTag& tag) const override {
     return connections_ && tag.session.intake < connections_->intakes.size() &&
@@ -352,7 +310,10 @@ class RabbitBroker final : public Broker {
     if (connections_) connections_->split(tags, &rabbit::Consumer::requeue);
   }
   void drop_publishing(PublishLane lane, std::string reason) override {
-    if (connections_) connections_->publishers.drop(lane, reason);
+    if (!connections_) return;
+    if (lane == PublishLane::probe) return connections_->probe.drop(std::move(reason));
+    connections_->main.drop(reason);
+    connections_->unproven.drop(std::move(reason));
   }
 
   void stop(Ms most) override {
@@ -363,8 +324,11 @@ class RabbitBroker final : public Broker {
     for (const auto& intake : connections_->intakes) intake->order_stop(deadline);
     connections_->topology.order_stop(deadline);
     connections_->topology.join();
-    connections_->publishers.order_stop(deadline);
-    connections_->publishers.join();
+    for (rabbit::Publisher* one : connections_->publishers) one->order_stop(deadline);
+    // Twice: before it ended, one may have passed messages to another that had already ended.
+    for (int i = 0; i < 2; ++i) {
+      for (rabbit::Publisher* one : connections_->publishers) one->join();
+    }
     for (const auto& intake : connections_->intakes) intake->join();
   }
 
