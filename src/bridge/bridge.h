@@ -27,7 +27,6 @@
 #include "src/bridge/flight/gates.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/intake/intake.h"
-#include "src/bridge/intake/intake_pause.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "src/bridge/intake/intake_pause.h"
+#include "src/bridge/intake/intake.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
