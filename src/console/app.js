@@ -1,29 +1,22 @@
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
+import { refresh, useSession } from "./lib/api.js";
 import { html } from "./lib/html.js";
-import { startKeys } from "./lib/keys.js";
 import { startLive } from "./lib/live.js";
 import { followLinks, match, navigate, useLocation } from "./lib/router.js";
-import { refresh, useSession } from "./lib/session.js";
-import { Problem } from "./parts/problem.js";
-import { Page } from "./parts/page.js";
-import { Shell } from "./parts/shell.js";
-import { Overview } from "./pages/overview.js";
-import { Causes } from "./pages/causes.js";
-import { Cause } from "./pages/cause.js";
-import { NewBulk } from "./pages/new_bulk.js";
-import { Bulks } from "./pages/bulks.js";
-import { Bulk } from "./pages/bulk.js";
-import { Queues } from "./pages/queues.js";
-import { Queue } from "./pages/queue.js";
-import { Tasks } from "./pages/tasks.js";
-import { Task } from "./pages/task.js";
-import { EditTask } from "./pages/edit_task.js";
+import { Page, Problem } from "./parts/page.js";
+import { Shell, startKeys } from "./parts/shell.js";
 import { Audit } from "./pages/audit.js";
-import { Nodes } from "./pages/nodes.js";
-import { Config } from "./pages/config.js";
-import { You } from "./pages/you.js";
-import { SIGN_IN, SignIn } from "./pages/sign_in.js";
+import { Bulk, Bulks } from "./pages/bulks.js";
+import { Cause, Causes } from "./pages/causes.js";
+import { EditTask } from "./pages/edit_task.js";
+import { NewBulk } from "./pages/new_bulk.js";
+import { Config, Nodes } from "./pages/nodes.js";
+import { Overview } from "./pages/overview.js";
+import { Queue, Queues } from "./pages/queues.js";
+import { Task } from "./pages/task.js";
+import { Tasks } from "./pages/tasks.js";
+import { SIGN_IN, SignIn, You } from "./pages/you.js";
 
 /** @type {[string, any][]} */
 const ROUTES = [

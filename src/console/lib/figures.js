@@ -2,8 +2,8 @@
 import { useEffect } from "preact/hooks";
 import { get } from "./api.js";
 import { atom, useAtom } from "./atom.js";
+import { setNow } from "./format.js";
 import { useEvery } from "./live.js";
-import { setNow } from "./time.js";
 
 const EVERY_MS = 2500;
 
@@ -34,3 +34,57 @@ export function useFigures() {
   useEvery(EVERY_MS, reload);
   return { ...now, reload };
 }
+
+// A queue as several answers of the API know it.
+
+/**
+ * @typedef {object} QueueSummary as in GET /v1/queues, and:
+ * @property {string} queue
+ * @property {string} state
+ * @property {string | null} [reason]
+ * @property {string | null} [by]
+ * @property {string | null} [until]
+ * @property {string | null} next_due_at
+ * @property {number} waiting
+ * @property {Record<string, number>} tasks by state
+ * @property {number} overdue
+ * @property {number} dueSoon
+ * @property {number | null} share on time in the last hour; null: nothing was promised
+ */
+
+/**
+ * @param {any} stats
+ * @param {any[]} listed of GET /v1/queues; the event `overview` leaves some out that flow
+ * @param {{ value: string, count: number }[]} [due]
+ * @returns {QueueSummary[]}
+ */
+export function together(stats, listed, due = []) {
+  const known = new Map(listed.map(one => [one.queue, one]));
+  /** @type {Map<string, any[]>} */
+  const rows = new Map(listed.map(one => [one.queue, []]));
+  for (const row of stats.by_queue) if (row.queue) rows.set(row.queue, [...(rows.get(row.queue) ?? []), row]);
+  return [...rows].map(([queue, own]) => {
+    const waiting = own.find(row => row.state === "scheduled");
+    return {
+      queue,
+      state: "flowing",
+      waiting: waiting?.tasks ?? 0,
+      next_due_at: waiting?.oldest_due_at ?? null,
+      ...known.get(queue),
+      tasks: Object.fromEntries(own.map(row => [row.state, row.tasks])),
+      overdue: own.reduce((sum, row) => sum + row.overdue, 0),
+      dueSoon: due.find(group => group.value === queue)?.count ?? 0,
+      share: stats.late_by.find((/** @type {any} */ promise) => promise.queue === queue)?.last_hour.share ?? null,
+    };
+  });
+}
+
+/** What is held comes first, then what has parked tasks. @param {QueueSummary} a @param {QueueSummary} b */
+export const atPlace = (a, b) =>
+  Number(held(b)) - Number(held(a)) ||
+  (b.tasks.parked ?? 0) - (a.tasks.parked ?? 0) ||
+  b.waiting - a.waiting ||
+  a.queue.localeCompare(b.queue);
+
+/** @param {{ state: string }} queue */
+export const held = queue => queue.state !== "flowing" && queue.state !== "rate_limited";

@@ -1,6 +1,6 @@
 import htm from "htm";
 import { h } from "preact";
-import { base } from "./base.js";
+import { base } from "./router.js";
 
 /** @param {any} type @param {any} props @param {any[]} children */
 function element(type, props, ...children) {

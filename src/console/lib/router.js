@@ -1,6 +1,13 @@
-// The address is the state of a page: its path says which page, its query what is shown there.
+// A proxy may have the console below a path. Addresses in the code are those of the API, which does not know it.
 import { atom, useAtom } from "./atom.js";
-import { base, within } from "./base.js";
+
+/** "/rung"; "" = none. The script lies there. */
+export const base = new URL(".", import.meta.url).pathname.slice(0, -1);
+
+/** The path of an address of this site, without it. @param {string} path */
+export const within = path => (path.startsWith(base + "/") ? path.slice(base.length) : path);
+
+// The address is the state of a page: its path says which page, its query what is shown there.
 
 const here = () => within(location.pathname) + location.search;
 const current = atom(here());

@@ -1,13 +1,10 @@
-import { html } from "../lib/html.js";
 import { withQuery } from "../lib/api.js";
-import { useData } from "../lib/data.js";
-import { useChanges } from "../lib/live.js";
+import { html } from "../lib/html.js";
+import { useChanges, useData } from "../lib/live.js";
 import { setQuery, to } from "../lib/router.js";
-import { AuditTable } from "../parts/audit_table.js";
-import { Empty } from "../parts/empty.js";
-import { Field } from "../parts/field.js";
-import { Page } from "../parts/page.js";
-import { Pager } from "../parts/pager.js";
+import { Field } from "../parts/form.js";
+import { Empty, Page, Pager } from "../parts/page.js";
+import { AuditTable } from "../parts/tables.js";
 
 // As AuditAction of the API.
 const ACTIONS = [

@@ -1,20 +1,18 @@
+import { useEffect, useState } from "preact/hooks";
+import { post, refusal, withQuery } from "../lib/api.js";
+import { liveSwitch } from "../lib/atom.js";
+import { count, duration, percent, plural } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { withQuery } from "../lib/api.js";
-import { useData } from "../lib/data.js";
-import { useChanges } from "../lib/live.js";
-import { to } from "../lib/router.js";
-import { BULK_ACTIONS } from "../lib/filter.js";
-import { count, percent } from "../lib/format.js";
-import { Badge } from "../parts/badge.js";
-import { Empty } from "../parts/empty.js";
-import { Value } from "../parts/filter_chips.js";
-import { Page } from "../parts/page.js";
-import { Pager } from "../parts/pager.js";
-import { Table } from "../parts/table.js";
-import { Text } from "../parts/text.js";
-import { Time } from "../parts/time.js";
+import { useChanges, useData, useSend } from "../lib/live.js";
+import { navigate, to } from "../lib/router.js";
+import { BULK_ACTIONS, FilterChips, Value } from "../parts/filter.js";
+import { Act, Check, Confirm, Field, say } from "../parts/form.js";
+import { Empty, Facts, Page, Pager, Problem, Section, Table } from "../parts/page.js";
+import { Bar } from "../parts/pictures.js";
+import { HeldBy } from "../parts/queues.js";
+import { Badge, ErrorText, Text, Time } from "../parts/text.js";
 
-/** @type {import("../parts/table.js").Column[]} */
+/** @type {import("../parts/page.js").Column[]} */
 const COLUMNS = [
   {
     label: "Bulk",
@@ -69,4 +67,210 @@ export function Bulks({ query }) {
           <//>`)
     }
   <//>`;
+}
+
+// A bulk: frozen first, then its stages, its progress and what has become of the tasks.
+
+const UP = /** @type {[string, string]} */ (["Bulks", "/console/bulks"]);
+
+/** @param {any} bulk */
+const open = bulk => bulk.state === "running" || bulk.state === "paused";
+
+/** @param {{ params: { id: string } }} props */
+export function Bulk({ params }) {
+  const path = `/v1/bulks/${encodeURIComponent(params.id)}`;
+  const loaded = useData(path);
+  const { data: bulk, loading, reload } = loaded;
+  const [asking, setAsking] = useState("");
+  const { error, send } = useSend();
+  useChanges(changes => changes.more || changes.bulks?.includes(params.id), reload, 500);
+  // Outcomes come in after the last task was sent: an event of the bulk need not say so.
+  const watched = bulk && (open(bulk) || (bulk.outcomes?.open ?? 0) + (bulk.outcomes?.not_yet_sent ?? 0) > 0);
+  useEffect(() => {
+    if (!watched || loading) return undefined;
+    const timer = setInterval(() => !document.hidden && liveSwitch.get() === "on" && reload(), 2000);
+    return () => clearInterval(timer);
+  }, [watched, loading, reload]);
+  if (!bulk) return html`<${Page} title="Bulk" up=${UP} of=${loaded} />`;
+
+  const action = BULK_ACTIONS[bulk.action];
+  const frozen = bulk.state === "paused" && bulk.done === 0;
+  const why = refusal("bulk", bulk.filter.queue ?? null);
+  /** @param {string} what @param {any} [body] */
+  const change = (what, body = {}) => send(async () => (await post(`${path}/${what}`, body), reload()));
+  return html`<${Page}
+    title="${action.label} ${plural(bulk.total, "task")}"
+    name="Bulk ${bulk.id}"
+    up=${UP}
+    badge=${html`<${Badge} is=${bulk.state} label=${frozen ? "frozen" : undefined} />`}
+    actions=${
+      !open(bulk) && bulk.done < bulk.total
+        ? html`<${Act}
+            class="primary"
+            href=${withQuery("/console/act", { action: bulk.action, ...bulk.filter })}
+            why=${why}
+            >${action.label} the rest…<//
+          >`
+        : open(bulk) &&
+          !frozen &&
+          html`
+            ${bulk.state === "running" ? html`<${Act} why=${why} onClick=${() => change("pause")}>Pause<//>` : html`<${Act} class="primary" why=${why} onClick=${() => setAsking("resume")}>Resume…<//>`}
+            <${Act} class="danger" why=${why} onClick=${() => setAsking("abort")}>Abort…<//>
+          `
+    }
+    of=${loaded}
+  >
+    <${FilterChips} filter=${bulk.filter} />
+    <${Problem} error=${error} />
+    ${(bulk.outcomes?.held ?? []).map((/** @type {any} */ gate) => html`<${HeldBy} gate=${gate} />`)}
+    ${
+      bulk.stopped_because &&
+      html`<div class="problem" role="alert">
+        <p><strong>It stopped by itself.</strong></p>
+        <${ErrorText} value=${bulk.stopped_because} />
+        <p>
+          What was not sent is still parked. Look at the
+          <a href="/console/tasks?${new URLSearchParams(bulk.filter)}">tasks</a>, mend the cause, and redrive again.
+        </p>
+      </div>`
+    }
+    ${
+      frozen &&
+      html`<div class="card frozen stack">
+        <p class="figure">
+          <b>${count(bulk.total)}</b> ${bulk.total === 1 ? "task is" : "tasks are"} chosen.
+          <span>Nothing has moved.</span>
+        </p>
+        <div class="row">
+          <${Act}
+            class="primary big"
+            why=${why || (bulk.total ? "" : "There is no task in it.")}
+            onClick=${() => change("resume")}
+          >
+            ${bulk.canary > 0 ? `Start with a canary of ${count(Math.min(bulk.canary, bulk.total))}` : `${action.label} ${plural(bulk.total, "task")}`}
+          <//>
+          <${Act} why=${why} onClick=${() => change("abort")}>Do not send<//>
+        </div>
+        ${bulk.action === "redrive" && html`<p class="faint">Until it has ended, its tasks are in no other redrive.</p>`}
+      </div>`
+    }
+    ${!frozen && html`<${Progress} bulk=${bulk} past=${action.past} />`}
+    <${Section} title="Settings">
+      <${Facts}
+        rows=${[
+          [
+            "Canary",
+            bulk.canary
+              ? plural(bulk.canary, "task") + (bulk.watch_ms ? `, watched for ${duration(bulk.watch_ms)}` : "")
+              : null,
+          ],
+          ["Rate", bulk.rate ? `${bulk.rate} a second${bulk.ramp ? ", ramped up" : ""}` : "as fast as possible"],
+          ["Stops above", bulk.stop_on_failures && `${bulk.stop_on_failures} of failures`],
+          ["Target", bulk.elsewhere && html`<${Text} value=${Object.values(bulk.elsewhere).join(" / ")} />`],
+          ["Reason", bulk.reason && html`<${Text} value=${bulk.reason} />`],
+          ["By", html`<${Text} value=${bulk.who} />`],
+          [
+            bulk.state === "aborted" ? "Aborted by" : "Last changed by",
+            bulk.changed_by &&
+              html`<${Text}
+                  value=${bulk.changed_by}
+                />${bulk.changed_because && html`: <${Text} value=${bulk.changed_because} />`}
+                <span class="faint"> <${Time} at=${bulk.changed_at} /></span>`,
+          ],
+          ["Created", html`<${Time} at=${bulk.created_at} />`],
+          ["Ended", bulk.finished_at && html`<${Time} at=${bulk.finished_at} />`],
+          ["Run by", bulk.runner && html`<${Text} value=${bulk.runner} />`],
+          ["Number", bulk.id],
+        ]}
+      />
+    <//>
+    ${asking && html`<${Ask} what=${asking} bulk=${bulk} path=${path} onClose=${() => setAsking("")} onDone=${() => (setAsking(""), reload())} />`}
+  <//>`;
+}
+
+const STAGES = /** @type {[string, string][]} */ ([
+  ["canary", "Canary is sent"],
+  ["watching", "Its outcomes are awaited"],
+  ["all", "The others follow"],
+]);
+
+/** @param {{ bulk: any, past: string }} props */
+function Progress({ bulk, past }) {
+  const out = bulk.outcomes;
+  const at = bulk.state === "done" ? STAGES.length : STAGES.findIndex(([stage]) => stage === bulk.stage);
+  const rest = bulk.total - bulk.done;
+  return html`<${Section} title="Progress">
+      ${
+        bulk.canary > 0 &&
+        html`<ol class="stages">
+          ${STAGES.map(([, label], i) => html`<li class=${i < at ? "past" : i === at && open(bulk) ? "now" : ""} aria-current=${i === at && open(bulk) ? "step" : undefined}>${label}</li>`)}
+        </ol>`
+      }
+      <${Bar}
+        label="Tasks"
+        total=${bulk.total}
+        parts=${[
+          { label: past, n: bulk.applied, tone: "green" },
+          { label: "left out", n: bulk.refused, tone: "amber" },
+        ]}
+      />
+      <p>
+        ${count(bulk.done)} of ${count(bulk.total)},
+        ${percent(bulk.total ? bulk.done / bulk.total : 1)}${bulk.state === "running" && bulk.rate > 0 && rest > 0 && bulk.stage !== "canary" && bulk.stage !== "watching" ? `; about ${duration((rest / bulk.rate) * 1000)} left` : ""}.
+        ${bulk.refused > 0 && html` <span class="faint">Left out: their state no longer allowed it, for example because somebody else had acted on them.</span>`}
+      </p>
+    <//>
+    ${
+      out &&
+      html`<${Section} title="What has become of them">
+        <${Bar}
+          label="Outcomes"
+          total=${Math.max(out.sent, out.succeeded + out.failed + out.open)}
+          parts=${[
+            { label: "succeeded", n: out.succeeded, tone: "green" },
+            { label: "failed again", n: out.failed, tone: "red" },
+            { label: "no answer yet", n: out.open, tone: "violet" },
+          ]}
+        />
+        ${out.not_yet_sent > 0 && html`<p class="faint">${plural(out.not_yet_sent, "task is", "tasks are")} not sent yet.</p>`}
+      <//>`
+    }`;
+}
+
+/** @param {{ what: string, bulk: any, path: string, onClose: () => void, onDone: () => void }} props */
+function Ask({ what, bulk, path, onClose, onDone }) {
+  const [rate, setRate] = useState(bulk.rate ? String(bulk.rate) : "");
+  const left = count(bulk.total - bulk.done);
+  const unsent = bulk.action === "redrive" ? (bulk.outcomes?.not_yet_sent ?? 0) : 0;
+  const [back, setBack] = useState(true);
+  const done = (/** @type {string} */ text) => () => {
+    say(text);
+    onDone();
+    if (what === "abort") navigate(to("bulks", bulk.id));
+  };
+  if (what === "abort") {
+    return html`<${Confirm}
+      title="Abort bulk ${bulk.id}"
+      button="Abort; leave ${left} as they are"
+      danger
+      text="What has been done stays done. It cannot be resumed."
+      fields=${
+        unsent > 0 &&
+        html`<${Check} checked=${back} onChange=${setBack}
+          >park again what it has made due and not sent yet: ${plural(unsent, "task")}<//
+        >`
+      }
+      send=${(/** @type {string} */ reason) => post(`${path}/abort`, { ...(unsent > 0 && back && { put_back: true }), ...(reason && { reason }) })}
+      onDone=${done("Aborted.")}
+      onClose=${onClose}
+    />`;
+  }
+  return html`<${Confirm}
+    title="Resume bulk ${bulk.id}"
+    button="Resume with ${left} tasks"
+    fields=${html`<${Field} label="Rate" hint="tasks a second; 0: as fast as possible" type="number" min=${0} step="any" value=${rate} onInput=${setRate} />`}
+    send=${(/** @type {string} */ reason) => post(`${path}/resume`, { ...(rate !== "" && { rate: Number(rate) }), ...(reason && { reason }) })}
+    onDone=${done("Resumed.")}
+    onClose=${onClose}
+  />`;
 }

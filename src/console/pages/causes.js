@@ -1,13 +1,14 @@
+import { useState } from "preact/hooks";
+import { post, refusal, useSession, withQuery } from "../lib/api.js";
+import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { withQuery } from "../lib/api.js";
-import { useData } from "../lib/data.js";
-import { useChanges } from "../lib/live.js";
+import { useChanges, useData, useSend } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
-import { CauseTable } from "../parts/cause_table.js";
-import { Empty } from "../parts/empty.js";
-import { Check, Field } from "../parts/field.js";
-import { Page } from "../parts/page.js";
-import { Pager } from "../parts/pager.js";
+import { Act, Check, Field, say } from "../parts/form.js";
+import { Empty, Facts, Page, Pager, Problem, Section } from "../parts/page.js";
+import { Bar } from "../parts/pictures.js";
+import { actOn, CauseTable, TaskTable } from "../parts/tables.js";
+import { Badge, QueueLink, Text, Time } from "../parts/text.js";
 
 const SHOWN = /** @type {[string, string][]} */ ([
   ["", "all states"],
@@ -69,4 +70,151 @@ export function Causes({ query }) {
             <//>`)
     }
   <//>`;
+}
+
+/** @param {{ params: { id: string } }} props */
+export function Cause({ params }) {
+  const path = `/v1/causes/${encodeURIComponent(params.id)}`;
+  const loaded = useData(path);
+  const { data: cause, reload } = loaded;
+  const tasks = useData(
+    withQuery("/v1/tasks", { cause: params.id, state: "parked,scheduled,publishing,awaiting", limit: 20 }),
+  );
+  useChanges(
+    changes => changes.causes || changes.more,
+    () => Promise.all([reload(), tasks.reload()]),
+    2000,
+  );
+  const up = /** @type {[string, string]} */ (["Causes", "/console/causes"]);
+  if (!cause) return html`<${Page} title="Cause" up=${up} of=${loaded} />`;
+  const underWay = cause.scheduled;
+  const why = refusal("bulk", cause.queue);
+  const title = cause.error_type || (cause.sample ?? cause.cause_id).split("\n")[0].slice(0, 90);
+  return html`<${Page}
+    title=${html`<${Text} value=${title} />`}
+    name="Cause ${cause.cause_id}"
+    up=${up}
+    badge=${html`<${Badge} is=${cause.state} />`}
+    actions=${html`
+      <${Act} class="primary" href=${actOn(cause)} why=${why || (cause.parked ? "" : "Nothing of it is parked.")}
+        >Redrive ${count(cause.parked)} parked<//
+      >
+      <${Act} href=${actOn(cause, "cancel")} why=${why || (underWay ? "" : "Nothing of it is scheduled.")}
+        >Cancel scheduled<//
+      >
+      <${Act}
+        class="danger"
+        href=${actOn(cause, "discard")}
+        why=${why || (cause.parked ? "" : "Nothing of it is parked.")}
+        >Discard ${count(cause.parked)}<//
+      >
+    `}
+    of=${loaded}
+  >
+    <div class="columns">
+      <div>
+        <${Section} title="One of its errors">
+          <pre tabindex="0"><${Text} value=${cause.sample} lines /></pre>
+        <//>
+        <${Section} title="Its tasks">
+          <${Bar}
+            label="Tasks"
+            total=${cause.parked + underWay + cause.succeeded}
+            parts=${[
+              { label: "parked", n: cause.parked, tone: "red" },
+              { label: "under way", n: underWay, tone: "blue" },
+              { label: "succeeded", n: cause.succeeded, tone: "green" },
+            ]}
+          />
+          <${Facts}
+            rows=${[
+              ["Queue", cause.queue && html`<${QueueLink} queue=${cause.queue} />`],
+              ["Failures of the last hour", count(cause.last_hour)],
+              ["Tasks ever", count(cause.total)],
+              ["First seen", html`<${Time} at=${cause.first_seen} />`],
+              ["Last seen", html`<${Time} at=${cause.last_seen} />`],
+              ["Got worse", cause.worse_at && html`<${Time} at=${cause.worse_at} />`],
+              ["Id", html`<code>${cause.cause_id}</code>`],
+            ]}
+          />
+        <//>
+      </div>
+      <${Triage} key=${cause.cause_id} cause=${cause} path=${path} onDone=${reload} />
+    </div>
+    ${(cause.by_header ?? [])
+      .filter((/** @type {any} */ header) => header.count > 0)
+      .map(
+        (/** @type {any} */ header) =>
+          html`<${Section} title="By ${header.by}">
+            <${Facts}
+              rows=${header.groups
+                .slice(0, 10)
+                .map((/** @type {any} */ group) => [
+                  group.value === null ? "without" : html`<${Text} value=${group.value} />`,
+                  count(group.count),
+                ])}
+            />
+          <//>`,
+      )}
+    <${Section}
+      title="Parked and under way"
+      actions=${html`<a class="button small" href=${withQuery("/console/tasks", { cause: params.id })}>All of its tasks</a>`}
+    >
+      <${Problem} error=${tasks.error} />
+      ${tasks.data && (tasks.data.tasks.length ? html`<${TaskTable} tasks=${tasks.data.tasks} without=${["queue"]} />` : html`<p class="faint">None.</p>`)}
+    <//>
+  <//>`;
+}
+
+/** What a person says about it. @param {{ cause: any, path: string, onDone: () => void }} props */
+function Triage({ cause, path, onDone }) {
+  const { name, way } = useSession();
+  const [note, setNote] = useState(cause.note ?? "");
+  const [link, setLink] = useState(cause.link ?? "");
+  const [owner, setOwner] = useState(cause.owner ?? "");
+  const { error, send } = useSend();
+  const why = refusal("triage", cause.queue);
+  /** @param {any} body @param {string} done */
+  const set = (body, done) =>
+    send(async () => {
+      const answer = await post(path, body);
+      setOwner(answer.owner ?? "");
+      say(done);
+      onDone();
+    });
+  /** @param {Event} event */
+  const save = event => {
+    event.preventDefault();
+    if (!why) set({ owner: owner.trim(), note, link: link.trim() }, "Saved.");
+  };
+  const safeLink = /^https?:\/\//i.test(cause.link ?? "");
+  return html`<aside class="card">
+    <h2>Triage</h2>
+    ${cause.note && html`<p class="note"><${Text} value=${cause.note} lines /></p>`}
+    ${
+      safeLink &&
+      html`<p>
+        <a href=${cause.link} rel="noreferrer noopener" target="_blank"><${Text} value=${cause.link} /> ↗</a>
+      </p>`
+    }
+    <div class="row">
+      ${cause.owner !== name && way !== "open" && html`<${Act} why=${why} onClick=${() => set({ owner: name }, "You work on it.")}>I work on it<//>`}
+      ${
+        cause.state === "ignored"
+          ? html`<${Act} why=${why} onClick=${() => set({ state: "new" }, "It is new again.")}>Stop ignoring<//>`
+          : html`<${Act} why=${why} onClick=${() => set({ state: "ignored" }, "Ignored until it gets worse.")}
+              >Ignore<//
+            >`
+      }
+      ${(cause.state === "new" || cause.state === "regressed") && html`<${Act} why=${why} onClick=${() => set({ state: "known" }, "It is known.")}>Mark as known<//>`}
+      ${cause.state !== "resolved" && html`<${Act} why=${why} onClick=${() => set({ state: "resolved" }, "It is resolved, until it fails again.")}>Mark as resolved<//>`}
+    </div>
+    <form class="stack" onSubmit=${save}>
+      <${Field} label="Owner" value=${owner} onInput=${setOwner} />
+      <${Field} label="Note" rows="4" spellcheck maxlength="4000" value=${note} onInput=${setNote} />
+      <${Field} label="Link" hint="a ticket" value=${link} onInput=${setLink} placeholder="https://" />
+      <${Problem} error=${error} />
+      <div class="row end"><button disabled=${!!why} title=${why}>Save</button></div>
+    </form>
+  </aside>`;
 }

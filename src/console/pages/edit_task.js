@@ -1,20 +1,15 @@
 // Edit and retry: the message as it is, what is changed, and the difference before it is sent.
 import { useState } from "preact/hooks";
+import { get, post, refusal } from "../lib/api.js";
+import { fromBase64, lineEnds, size, toBase64, utf8, withEnds, withLf } from "../lib/bytes.js";
 import { html } from "../lib/html.js";
-import { get, post } from "../lib/api.js";
-import { fromBase64, size, toBase64, utf8 } from "../lib/bytes.js";
-import { useData, useSend } from "../lib/data.js";
-import { lineEnds, withEnds, withLf } from "../lib/line_ends.js";
 import { parse, pretty, stringify } from "../lib/json.js";
+import { useData, useSend } from "../lib/live.js";
 import { navigate, to } from "../lib/router.js";
-import { refusal } from "../lib/session.js";
 import { Diff } from "../parts/diff.js";
-import { Field } from "../parts/field.js";
-import { HeaderEditor, rowsFrom } from "../parts/header_editor.js";
-import { Held } from "../parts/held.js";
-import { Page } from "../parts/page.js";
-import { Problem } from "../parts/problem.js";
-import { say } from "../parts/toast.js";
+import { Field, say } from "../parts/form.js";
+import { Page, Problem } from "../parts/page.js";
+import { Held } from "../parts/queues.js";
 
 /** @param {string} id @param {{ signal: AbortSignal }} options */
 async function readBoth(id, options) {
@@ -179,4 +174,45 @@ function changedHeaders(before, rows) {
   }
   const unset = Object.keys(before).filter(name => !(name in result) && !rows.some(row => row.name === name));
   return { set, unset, result, wrong, any: Object.keys(set).length + unset.length > 0 };
+}
+
+/** @param {Record<string, any>} headers */
+export const rowsFrom = headers => Object.entries(headers).map(([name, value]) => ({ name, value: stringify(value) }));
+
+/** Names, and values as JSON: so a number stays a number. @param {{ rows: { name: string, value: string }[], setRows: (rows: { name: string, value: string }[]) => void }} props */
+export function HeaderEditor({ rows, setRows }) {
+  const set = (/** @type {number} */ i, /** @type {any} */ change) =>
+    setRows(rows.map((row, j) => (i === j ? { ...row, ...change } : row)));
+  return html`<fieldset class="headers stack">
+    <legend>Headers <small>values as JSON: "text", 5, true</small></legend>
+    ${rows.map(
+      (row, i) =>
+        html`<div class="header-row">
+          <input
+            aria-label="Name of header ${i + 1}"
+            value=${row.name}
+            spellcheck=${false}
+            onInput=${(/** @type {any} */ e) => set(i, { name: e.target.value })}
+          />
+          <input
+            aria-label="Value of header ${i + 1}"
+            class="code"
+            value=${row.value}
+            spellcheck=${false}
+            onInput=${(/** @type {any} */ e) => set(i, { value: e.target.value })}
+          />
+          <button
+            type="button"
+            class="small quiet"
+            aria-label="Remove header ${row.name}"
+            onClick=${() => setRows(rows.filter((_, j) => j !== i))}
+          >
+            ✕
+          </button>
+        </div>`,
+    )}
+    <button type="button" class="small" onClick=${() => setRows([...rows, { name: "", value: '""' }])}>
+      Add a header
+    </button>
+  </fieldset>`;
 }

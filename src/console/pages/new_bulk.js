@@ -1,20 +1,14 @@
 // The assistant: how many it would be, how carefully to go about it, and then the set is frozen. Nothing moves here.
 import { useRef, useState } from "preact/hooks";
+import { call, post, refusal } from "../lib/api.js";
+import { count, duration, plural } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { call, post } from "../lib/api.js";
-import { useData, useSend } from "../lib/data.js";
+import { useData, useSend } from "../lib/live.js";
 import { navigate, to } from "../lib/router.js";
-import { refusal } from "../lib/session.js";
-import { BULK_ACTIONS, fromQuery, narrowed } from "../lib/filter.js";
-import { count, plural } from "../lib/format.js";
-import { duration } from "../lib/time.js";
-import { Act } from "../parts/act.js";
-import { Empty } from "../parts/empty.js";
-import { Check, Field } from "../parts/field.js";
-import { FilterChips } from "../parts/filter_chips.js";
-import { Held } from "../parts/held.js";
-import { Page } from "../parts/page.js";
-import { Problem } from "../parts/problem.js";
+import { BULK_ACTIONS, FilterChips, fromQuery, narrowed } from "../parts/filter.js";
+import { Act, Check, Field } from "../parts/form.js";
+import { Empty, Page, Problem } from "../parts/page.js";
+import { Held } from "../parts/queues.js";
 import { Text } from "../parts/text.js";
 
 const NUMBER = { type: "number", min: 0, step: "any" };

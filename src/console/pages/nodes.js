@@ -1,15 +1,13 @@
-import { html } from "../lib/html.js";
-import { useData } from "../lib/data.js";
-import { useChanges } from "../lib/live.js";
-import { setQuery } from "../lib/router.js";
 import { getAll } from "../lib/api.js";
-import { count, plural } from "../lib/format.js";
-import { duration } from "../lib/time.js";
-import { Badge } from "../parts/badge.js";
-import { Empty } from "../parts/empty.js";
-import { Facts, Page } from "../parts/page.js";
-import { Text } from "../parts/text.js";
-import { Time } from "../parts/time.js";
+import { count, duration, plural } from "../lib/format.js";
+import { html } from "../lib/html.js";
+import { stringify } from "../lib/json.js";
+import { useChanges, useData } from "../lib/live.js";
+import { setQuery } from "../lib/router.js";
+import { Copy, Empty, Facts, Page, Section, Table } from "../parts/page.js";
+import { LadderPicture } from "../parts/pictures.js";
+import { rowsOf, RuleList } from "../parts/rules.js";
+import { Badge, Text, Time } from "../parts/text.js";
 
 const SHARDS = 64;
 
@@ -92,4 +90,80 @@ function Shards({ owned }) {
   >
     ${Array.from({ length: SHARDS }, (_, i) => html`<rect class=${mine.has(i) ? "mine" : ""} x=${i * 5} width="4" height="12" rx="1"><title>shard ${i}</title></rect>`)}
   </svg>`;
+}
+
+/** @type {import("../parts/page.js").Column[]} */
+const TAGS = [
+  { label: "Tag", cell: tag => html`<${Text} value=${tag.name} />` },
+  { label: "Queue", cell: tag => html`<${Text} value=${tag.queue} />` },
+  { label: "Ladder", cell: tag => html`<${Text} value=${tag.ladder} />` },
+];
+
+export function Config() {
+  const loaded = useData("/v1/config");
+  const { data } = loaded;
+  return html`<${Page}
+    title="Config"
+    of=${loaded}
+    actions=${data && html`<${Copy} text=${stringify(data, 2)} label="Copy as JSON" />`}
+  >
+    <p class="lead">
+      What this sidecar works by, without secrets. It is changed in its file, and read again at a reload.
+    </p>
+    ${data && html`<${Parts} data=${data} />`}
+  <//>`;
+}
+
+/** @param {{ data: any }} props */
+function Parts({ data }) {
+  return html`<${Facts}
+      rows=${[
+        ["Version", data.version],
+        ["Fingerprint", data.fingerprint && html`<code>${data.fingerprint}</code>`],
+        ["Error queues", data.error_queues?.length > 0 && html`<${Text} value=${data.error_queues.join(", ")} />`],
+      ]}
+    />
+    <${Section} title="Ladders">
+      <div class="grid cards">
+        ${data.ladders.map(
+          (/** @type {any} */ ladder) =>
+            html`<div class="card">
+              <h3>
+                <${Text} value=${ladder.name} />
+                <small
+                  >${ladder.delays_ms.length}
+                  levels${ladder.jitter ? `, each up to ${Math.round(ladder.jitter * 100)} % longer` : ""}</small
+                >
+              </h3>
+              <${LadderPicture} ladder=${ladder} />
+            </div>`,
+        )}
+      </div>
+    <//>
+    <${Section} title="Queues">
+      <div class="grid cards">
+        ${[...data.queues, { ...data.defaults, name: "(any other)" }].map(
+          queue =>
+            html`<article class="card">
+              <h3><${Text} value=${queue.name} /></h3>
+              <${Facts} rows=${rowsOf(queue)} />
+            </article>`,
+        )}
+      </div>
+    <//>
+    ${
+      data.rules.length > 0 &&
+      html`<${Section} title="Rules">
+        <div class="grid cards">
+          ${data.rules.map(
+            (/** @type {any} */ list) =>
+              html`<article class="card">
+                <h3><${Text} value=${list.name} /></h3>
+                <${RuleList} rules=${list.rules} />
+              </article>`,
+          )}
+        </div>
+      <//>`
+    }
+    ${data.tags?.length > 0 && html`<${Section} title="Tags"><${Table} label="Tags" columns=${TAGS} rows=${data.tags} id=${(/** @type {any} */ tag) => tag.name} /><//>`}`;
 }

@@ -1,23 +1,19 @@
 // A task: what can be done with it, its life, its message, who changed it.
+import { useState } from "preact/hooks";
+import { get, getAll, refusal } from "../lib/api.js";
+import { fromBase64, hex, size, utf8 } from "../lib/bytes.js";
+import { duration } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { get, getAll } from "../lib/api.js";
-import { useData } from "../lib/data.js";
-import { useChanges, useWatch } from "../lib/live.js";
+import { pretty, stringify } from "../lib/json.js";
+import { useChanges, useData, useWatch } from "../lib/live.js";
 import { to } from "../lib/router.js";
-import { refusal } from "../lib/session.js";
-import { size } from "../lib/bytes.js";
-import { duration } from "../lib/time.js";
-import { AuditTable } from "../parts/audit_table.js";
-import { Badge, stateOf } from "../parts/badge.js";
-import { Copy } from "../parts/copy.js";
-import { HeldBy } from "../parts/held.js";
-import { Value } from "../parts/filter_chips.js";
-import { Life } from "../parts/life.js";
-import { MessageView } from "../parts/message.js";
-import { Facts, Page, Section } from "../parts/page.js";
+import { Value } from "../parts/filter.js";
+import { Choice } from "../parts/form.js";
+import { Copy, Facts, Loading, Page, Problem, Section } from "../parts/page.js";
+import { HeldBy } from "../parts/queues.js";
+import { AuditTable, Changed } from "../parts/tables.js";
 import { TaskActions } from "../parts/task_actions.js";
-import { QueueLink, Text } from "../parts/text.js";
-import { Time } from "../parts/time.js";
+import { Badge, ErrorText, QueueLink, stateOf, Text, Time, toneOf } from "../parts/text.js";
 
 /** @param {string} id @param {{ signal: AbortSignal }} options */
 async function readTask(id, options) {
@@ -119,4 +115,189 @@ export function Task({ params }) {
       ${audit.length ? html`<${AuditTable} rows=${audit} withTask=${false} />` : html`<p class="faint">None.</p>`}
     <//>
   <//>`;
+}
+
+// The life of a task as a line that branches: where it came from, each attempt, what people did, what became of it.
+
+/** @param {{ task: any, audit: any[] }} props */
+export function Life({ task, audit }) {
+  /** @type {{ at: string, view: any }[]} */
+  const events = [
+    ...task.history.map((/** @type {any} */ attempt) => ({
+      at: attempt.published_at ?? attempt.due_at,
+      view: html`<${Attempt} key=${"a" + attempt.attempt} attempt=${attempt} />`,
+    })),
+    ...audit.map(change => ({
+      at: change.at,
+      view: html`<${ByHand} key=${"h" + change.audit_id} change=${change} />`,
+    })),
+  ].sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+  const others = /** @type {string[]} */ (task.children).filter(child => child !== task.replaced_by);
+  return html`<ol class="life">
+    ${
+      task.parent_id &&
+      html`<li class="branch">
+        <${Dot} tone="blue" />
+        <p>Continues <${TaskLink} id=${task.parent_id} /></p>
+      </li>`
+    }
+    <li>
+      <${Dot} tone=${task.kind === "delay" ? "gray" : "red"} />
+      <p>
+        <b>${task.kind === "delay" ? "Submitted" : "Failed, and came here"}</b>
+        <small><${Time} at=${task.created_at} full ms /></small>
+      </p>
+      ${task.error_queue && html`<p class="faint">from the error queue <${Text} value=${task.error_queue} /></p>`}
+    </li>
+    ${events.map(event => event.view)}
+    <${Now} task=${task} />
+    ${
+      task.replaced_by &&
+      html`<li class="branch out">
+        <${Dot} tone="blue" />
+        <p>Replaced by <${TaskLink} id=${task.replaced_by} />, an edited copy</p>
+      </li>`
+    }
+    ${others.map(
+      child =>
+        html`<li class="branch out">
+          <${Dot} tone="blue" />
+          <p>Continued by <${TaskLink} id=${child} /></p>
+        </li>`,
+    )}
+  </ol>`;
+}
+
+/** @param {{ tone: string }} props */
+const Dot = ({ tone }) => html`<i class="dot ${tone}"></i>`;
+
+/** @param {{ id: string }} props */
+const TaskLink = ({ id }) => html`<a class="id" href=${to("tasks", id)}>${id}</a>`;
+
+/** @param {{ attempt: any }} props */
+function Attempt({ attempt }) {
+  return html`<li>
+    <${Dot} tone=${toneOf(attempt.outcome)} />
+    <p>
+      <b>Attempt ${attempt.attempt}</b> <span class="faint">level ${attempt.level}</span>
+      <${Badge} is=${attempt.outcome} />
+      <small><${Time} at=${attempt.published_at ?? attempt.due_at} full ms /></small>
+    </p>
+    <p class="faint">
+      due <${Time} at=${attempt.due_at} full ms />${attempt.published_at ? "" : ", not published yet"}${
+        attempt.late_ms !== null && attempt.late_ms !== undefined
+          ? html`,
+              <span class=${attempt.late_ms > 1000 ? "amber" : ""}
+                >${attempt.late_ms > 0 ? `late by ${duration(attempt.late_ms)}` : "on time"}</span
+              >`
+          : null
+      }${attempt.outcome_at && html`, answered after ${duration(Date.parse(attempt.outcome_at) - Date.parse(attempt.published_at ?? attempt.due_at))}`}${
+        attempt.executor && html`, handled by <${Text} value=${attempt.executor} />`
+      }${attempt.node && html`, sent by <${Text} value=${attempt.node} />`}${attempt.rule && html`, rule <code>${attempt.rule}</code>`}
+    </p>
+    ${attempt.error && html`<div><${ErrorText} value=${attempt.error} /></div>`}
+  </li>`;
+}
+
+/** @param {{ change: any }} props */
+function ByHand({ change }) {
+  return html`<li class="hand">
+    <${Dot} tone="blue" />
+    <p>
+      <b><${Text} value=${change.what} /></b> by <${Text} value=${change.who} />
+      <small><${Time} at=${change.at} full ms /></small>
+    </p>
+    ${change.reason && html`<p>“<${Text} value=${change.reason} />”</p>`}
+    <p class="faint">
+      <${Changed}
+        change=${change}
+      />${change.bulk_id && html` in <a href=${to("bulks", change.bulk_id)}>bulk ${change.bulk_id}</a>`}
+    </p>
+  </li>`;
+}
+
+/** @param {{ task: any }} props */
+function Now({ task }) {
+  const ended = task.finished_at;
+  const words = /** @type {Record<string, any>} */ ({
+    scheduled: html`Next attempt <${Time} at=${task.next_due_at} />
+      <span class="faint">(level ${task.level} of ${task.levels})</span>`,
+    publishing: "It is being published.",
+    awaiting: "It is with the consumer; its answer is awaited.",
+    parked: "It waits for a person: redrive it, edit it, or discard it.",
+    replaced: "It waits for nobody: its edited copy goes on.",
+    succeeded: "It is done.",
+    cancelled: "It will not be sent.",
+    discarded: "It was given up.",
+  });
+  return html`<li class="now">
+    <${Dot} tone=${toneOf(stateOf(task))} />
+    <p>
+      <${Badge} is=${stateOf(task)} /> ${words[stateOf(task)]}
+      ${ended && html`<small><${Time} at=${ended} full ms /></small>`}
+    </p>
+    ${task.held && html`<p class="faint">Held by <${Badge} is=${task.held.state} /> <${Text} value=${task.held.reason ?? ""} /></p>`}
+  </li>`;
+}
+
+// A message: its body as text, JSON or bytes, its headers and properties. Whatever is in it is shown as text.
+
+/** Most that is shown of a body: a browser does not like megabytes in one element. */
+const MOST = 200000;
+
+/** @param {any} table @returns {[string, any][]} */
+const rowsOf = table =>
+  Object.entries(table ?? {}).map(([name, value]) => [
+    /** @type {any} */ (html`<${Text} value=${name} />`),
+    html`<${Text} value=${value !== null && typeof value === "object" ? stringify(value) : String(value)} lines />`,
+  ]);
+
+/** @param {{ id: string, version: number, why: string, origin: any }} props */
+export function MessageView({ id, version, why, origin }) {
+  const { data, error, reload } = useData(why ? null : `/v1/tasks/${id}/message`, get);
+  const [tab, setTab] = useState("");
+  const bytes = data ? fromBase64(data.body_base64) : null;
+  const text = bytes && utf8(bytes);
+  const asJson = typeof text === "string" ? pretty(text) : null;
+  const tabs = [
+    ...(asJson !== null && text?.trim() ? [["json", "JSON"]] : []),
+    ...(text !== null ? [["text", "Text"]] : []),
+    ["hex", "Hex"],
+    ["headers", `Headers ${Object.keys(data?.headers ?? {}).length}`],
+    ["properties", "Properties"],
+    ["origin", "Arrived with"],
+  ];
+  const shown = tab || tabs[0][0];
+  if (why) {
+    return html`<p class="faint">The message is not shown: ${why}</p>
+      ${
+        origin &&
+        html`<h3>Arrived with</h3>
+          <${Facts} rows=${rowsOf(origin)} />`
+      }`;
+  }
+  if (!data || !bytes) return error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`;
+  const body = shown === "json" ? asJson : shown === "text" ? text : shown === "hex" ? hex(bytes) : null;
+  return html`<div class="message" data-version=${version}>
+    <${Choice} label="Parts of the message" options=${tabs} value=${shown} choose=${setTab}>
+      ${body !== null && body !== "" && html`<${Copy} text=${body} />`}
+      <a class="button small quiet" href="/v1/tasks/${id}/body" download="task-${id}.body">Download</a>
+    <//>
+    ${
+      body !== null
+        ? bytes.length
+          ? html`<pre class="body" tabindex="0"><${Text} value=${body} lines most=${MOST} /></pre>
+              <p>
+                <small>
+                  ${size(bytes.length)}${body.length > MOST || (shown === "hex" && bytes.length > 16384) ? ", cut here: download it to see all" : ""}</small
+                >
+              </p>`
+          : html`<p class="faint">The body is empty.</p>`
+        : shown === "headers"
+          ? Object.keys(data.headers ?? {}).length
+            ? html`<${Facts} rows=${rowsOf(data.headers)} />`
+            : html`<p class="faint">It has no headers of its own.</p>`
+          : html`<${Facts} rows=${rowsOf(shown === "properties" ? data.properties : origin)} />`
+    }
+  </div>`;
 }

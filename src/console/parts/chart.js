@@ -1,11 +1,9 @@
 // Failures, retries and successes over time. The range is in the address; a drag over the chart narrows it.
-import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { useEffect, useRef } from "preact/hooks";
+import { useAtom, zone } from "../lib/atom.js";
+import { count, written } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { useAtom } from "../lib/atom.js";
-import { zone } from "../lib/prefs.js";
-import { written } from "../lib/time.js";
-import { count } from "../lib/format.js";
 
 const SERIES = /** @type {[string, string, string][]} */ ([
   ["failed", "Failures", "--red"],

@@ -1,6 +1,84 @@
+// Which lines differ: the longest common subsequence, of texts up to a bound.
 import { html } from "../lib/html.js";
-import { lines, shortened } from "../lib/diff.js";
 import { Text } from "./text.js";
+
+const MOST_CELLS = 4_000_000;
+
+/**
+ * @param {string} before
+ * @param {string} after
+ * @returns {{ kind: "same" | "gone" | "new", text: string }[] | null} null: too long to compare
+ */
+export function lines(before, after) {
+  const a = before.split("\n");
+  const b = after.split("\n");
+  let start = 0;
+  while (start < a.length && start < b.length && a[start] === b[start]) start++;
+  let end = 0;
+  while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
+  const middleA = a.slice(start, a.length - end);
+  const middleB = b.slice(start, b.length - end);
+  if (middleA.length * middleB.length > MOST_CELLS) return null;
+  return [
+    ...a.slice(0, start).map(text => ({ kind: /** @type {const} */ ("same"), text })),
+    ...between(middleA, middleB),
+    ...a.slice(a.length - end).map(text => ({ kind: /** @type {const} */ ("same"), text })),
+  ];
+}
+
+/**
+ * @param {string[]} a
+ * @param {string[]} b
+ * @returns {{ kind: "same" | "gone" | "new", text: string }[]}
+ */
+function between(a, b) {
+  const width = b.length + 1;
+  const common = new Uint32Array((a.length + 1) * width);
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      common[i * width + j] =
+        a[i] === b[j]
+          ? common[(i + 1) * width + j + 1] + 1
+          : Math.max(common[(i + 1) * width + j], common[i * width + j + 1]);
+    }
+  }
+  /** @type {{ kind: "same" | "gone" | "new", text: string }[]} */
+  const found = [];
+  let i = 0;
+  let j = 0;
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      found.push({ kind: "same", text: a[i++] });
+      j++;
+    } else if (j >= b.length || (i < a.length && common[(i + 1) * width + j] >= common[i * width + j + 1])) {
+      found.push({ kind: "gone", text: a[i++] });
+    } else {
+      found.push({ kind: "new", text: b[j++] });
+    }
+  }
+  return found;
+}
+
+/**
+ * The same with long equal parts left out.
+ * @param {{ kind: "same" | "gone" | "new", text: string }[]} all
+ * @param {number} around
+ */
+export function shortened(all, around = 3) {
+  const near = all.map((_, i) => all.slice(Math.max(0, i - around), i + around + 1).some(line => line.kind !== "same"));
+  /** @type {{ kind: "same" | "gone" | "new" | "skip", text: string }[]} */
+  const found = [];
+  let left = 0;
+  all.forEach((line, i) => {
+    if (near[i]) {
+      if (left) found.push({ kind: "skip", text: `${left} equal lines` });
+      left = 0;
+      found.push(line);
+    } else left++;
+  });
+  if (left && found.length) found.push({ kind: "skip", text: `${left} equal lines` });
+  return found;
+}
 
 /** @param {{ before: string, after: string, label: string }} props */
 export function Diff({ before, after, label }) {

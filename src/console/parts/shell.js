@@ -1,19 +1,122 @@
-// What stands around each page: the way to the others, search, live updates, the zone of times, who you are.
+// Keys: / searches, j and k go through a list, g and a letter go to a page, ? explains.
 import { useState } from "preact/hooks";
-import { html } from "../lib/html.js";
-import { useAtom } from "../lib/atom.js";
-import { helpOpen, PAGES } from "../lib/keys.js";
-import { liveState, trouble } from "../lib/live.js";
+import { useSession, withQuery } from "../lib/api.js";
+import { atom, liveSwitch, useAtom, zone } from "../lib/atom.js";
 import { useFigures } from "../lib/figures.js";
-import { liveSwitch, zone } from "../lib/prefs.js";
+import { count, zoneName } from "../lib/format.js";
+import { html } from "../lib/html.js";
+import { liveState, trouble } from "../lib/live.js";
 import { navigate, to } from "../lib/router.js";
-import { withQuery } from "../lib/api.js";
-import { useSession } from "../lib/session.js";
-import { count } from "../lib/format.js";
-import { zoneName } from "../lib/time.js";
-import { Help } from "./help.js";
+import { Dialog, Toast } from "./form.js";
 import { Text } from "./text.js";
-import { Toast } from "./toast.js";
+
+export const helpOpen = atom(false);
+
+export const PAGES = /** @type {[string, string, string][]} */ ([
+  ["o", "Overview", "/"],
+  ["c", "Causes", "/console/causes"],
+  ["q", "Queues", "/console/queues"],
+  ["t", "Tasks", "/console/tasks"],
+  ["b", "Bulks", "/console/bulks"],
+  ["a", "Audit", "/console/audit"],
+  ["n", "Nodes", "/console/nodes"],
+  ["s", "Config", "/console/config"],
+  ["y", "You", "/console/you"],
+]);
+
+/** @param {number} by */
+function step(by) {
+  const rows = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("main [data-row]")]);
+  if (!rows.length) return;
+  const at = rows.findIndex(row => row === document.activeElement);
+  const next = at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + by));
+  rows[next].focus();
+  rows[next].scrollIntoView({ block: "nearest" });
+}
+
+let pending = 0;
+
+/** @param {KeyboardEvent} event */
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const target = event.target;
+  if (target instanceof HTMLElement && target.closest("input, textarea, select, [contenteditable]")) {
+    if (event.key === "Escape") target.blur();
+    return;
+  }
+  if (document.querySelector("dialog[open]")) return;
+  if (Date.now() < pending) {
+    pending = 0;
+    const page = PAGES.find(([key]) => key === event.key);
+    if (page) {
+      event.preventDefault();
+      navigate(page[2]);
+      return;
+    }
+  }
+  if (event.key === "/") {
+    const box = document.querySelector("[data-search]");
+    if (box instanceof HTMLElement) {
+      event.preventDefault();
+      box.focus();
+    }
+  } else if (event.key === "j") step(1);
+  else if (event.key === "k") step(-1);
+  else if (event.key === "g") pending = Date.now() + 1200;
+  else if (event.key === "x" && document.activeElement instanceof HTMLElement) {
+    const box = document.activeElement.closest("tr")?.querySelector("input[type=checkbox]");
+    if (box instanceof HTMLElement) box.click();
+  } else if (event.key === "?") helpOpen.set(true);
+}
+
+export function startKeys() {
+  addEventListener("keydown", onKey);
+}
+
+const KEYS = [
+  ["/", "search"],
+  ["j k", "next or previous row"],
+  ["Enter", "open the row"],
+  ["x", "choose the row"],
+  ["Esc", "leave a field, close a dialog"],
+  ["?", "this help"],
+  ...PAGES.map(([key, name]) => [`g ${key}`, name]),
+];
+
+const WORDS = [
+  ["Task", "a message that Rung sends again, with its whole history"],
+  ["Ladder", "the delays before each retry"],
+  ["Parked", "out of retries; waits for a person"],
+  ["Cause", "failures of a queue with the same error"],
+  ["Redrive", "send parked tasks again, now"],
+  ["Canary", "the first few of a redrive; the others follow only if all of these succeed"],
+  ["Gate", "what holds a queue back: a pause, a window, a breaker, a rate"],
+];
+
+export const Help = () =>
+  html`<${Dialog} title="Help" onClose=${() => helpOpen.set(false)}>
+    <div class="grid help">
+      ${list("Keys", KEYS, key => key.split(" ").map(one => html`<kbd>${one}</kbd> `))}
+      ${list("Words", WORDS, word => word)}
+    </div>
+  <//>`;
+
+/** @param {string} title @param {string[][]} rows @param {(name: string) => any} shown */
+const list = (title, rows, shown) =>
+  html`<section>
+    <h3>${title}</h3>
+    <dl>
+      ${rows.map(
+        ([name, what]) =>
+          html`<div>
+            <dt>${shown(name)}</dt>
+            <dd>${what}</dd>
+          </div>`,
+      )}
+    </dl>
+  </section>`;
+
+// What stands around each page: the way to the others, search, live updates, the zone of times, who you are.
 
 /** Where a search leads: a task's id, a cause's, or tasks with that message-id. @param {string} text */
 function find(text) {

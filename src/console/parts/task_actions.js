@@ -1,16 +1,12 @@
 // Everything that can be done to one task; what its state or your role does not allow is disabled, and says why.
 import { useState } from "preact/hooks";
+import { call, refusal } from "../lib/api.js";
+import { fromInput, zoneName } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { call } from "../lib/api.js";
 import { to } from "../lib/router.js";
-import { refusal } from "../lib/session.js";
-import { fromInput, zoneName } from "../lib/time.js";
-import { Act } from "./act.js";
-import { stateOf } from "./badge.js";
-import { Confirm } from "./dialog.js";
-import { Check, Field } from "./field.js";
-import { Held } from "./held.js";
-import { say } from "./toast.js";
+import { Act, Check, Confirm, Field, say } from "./form.js";
+import { Held } from "./queues.js";
+import { stateOf } from "./text.js";
 
 /**
  * @typedef {object} Action

@@ -1,7 +1,89 @@
-// A stranger's text: never markup, and its unseen characters are shown.
+// What strangers wrote, made harmless to look at: control characters and those that turn the direction of text are shown,
+// not obeyed.
+import { useAtom, zone } from "../lib/atom.js";
+import { relative, useNow, written, zoneName } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { to } from "../lib/router.js";
-import { firstLine, pieces } from "../lib/text.js";
+
+const NAMES = /** @type {Record<number, string>} */ ({
+  0x00ad: "soft hyphen",
+  0x061c: "Arabic letter mark",
+  0x200b: "zero-width space",
+  0x200c: "zero-width non-joiner",
+  0x200d: "zero-width joiner",
+  0x200e: "left-to-right mark",
+  0x200f: "right-to-left mark",
+  0x2028: "line separator",
+  0x2029: "paragraph separator",
+  0x202a: "left-to-right embedding",
+  0x202b: "right-to-left embedding",
+  0x202c: "pop directional formatting",
+  0x202d: "left-to-right override",
+  0x202e: "right-to-left override",
+  0x2060: "word joiner",
+  0x2066: "left-to-right isolate",
+  0x2067: "right-to-left isolate",
+  0x2068: "first strong isolate",
+  0x2069: "pop directional isolate",
+  0xfeff: "byte order mark",
+});
+
+/* eslint-disable no-control-regex */
+const UNSEEN =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+/* eslint-enable no-control-regex */
+
+/** @param {string} char */
+function shown(char) {
+  const code = char.codePointAt(0) ?? 0;
+  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+  if (code === 0x7f) return "\u2421";
+  return "U+" + code.toString(16).toUpperCase().padStart(4, "0");
+}
+
+/** @param {string} char */
+function named(char) {
+  const code = char.codePointAt(0) ?? 0;
+  const name = NAMES[code] ?? (code === 0x1b ? "escape" : "control character");
+  return `U+${code.toString(16).toUpperCase().padStart(4, "0")} ${name}`;
+}
+
+/**
+ * The text in pieces: strings, and the characters that one would not see. Line breaks and tabs stay if it has lines.
+ * @param {string} text
+ * @param {boolean} lines
+ * @returns {(string | { shown: string, named: string })[]}
+ */
+export function pieces(text, lines) {
+  /** @type {(string | { shown: string, named: string })[]} */
+  const found = [];
+  let last = 0;
+  for (const hit of text.matchAll(UNSEEN)) {
+    const char = hit[0];
+    if (lines && (char === "\n" || char === "\t")) continue;
+    if (lines && char === "\r" && text[hit.index + 1] === "\n") continue;
+    if (hit.index > last) found.push(text.slice(last, hit.index));
+    found.push({ shown: shown(char), named: named(char) });
+    last = hit.index + char.length;
+  }
+  if (last < text.length) found.push(text.slice(last));
+  return found;
+}
+
+/** The same as one string, for titles and labels. @param {any} text */
+export const plain = text => String(text ?? "").replace(UNSEEN, shown);
+
+/**
+ * An error in one line. A text often begins with its type: it is not said twice.
+ * @param {string | null} type
+ * @param {string | null} error
+ */
+export function firstLine(type, error) {
+  const first = (error ?? "").split("\n")[0];
+  return { type: type && !first.startsWith(type) ? type : "", first };
+}
+
+// A stranger's text: never markup, and its unseen characters are shown.
 
 /** An error: its first line, the others on demand. @param {{ value: string | null }} props */
 export function ErrorText({ value }) {
@@ -29,3 +111,69 @@ export function Text({ value, lines = false, most = 200000 }) {
 /** @param {{ queue: string | null | undefined }} props */
 export const QueueLink = ({ queue }) =>
   queue ? html`<a href=${to("queues", queue)}><${Text} value=${queue} /></a>` : html`<${Text} value="" />`;
+
+/** A time, relative, with the whole of it on hover; or written out. @param {{ at: string | null | undefined, full?: boolean, ms?: boolean }} props */
+export function Time({ at, full = false, ms = false }) {
+  useAtom(zone);
+  if (!at) return html`<span class="faint">–</span>`;
+  return full
+    ? html`<time datetime=${at} title=${relativeNow(at)}>${written(at, { ms })}</time>`
+    : html`<${Ago} at=${at} />`;
+}
+
+/** @param {string} at */
+const relativeNow = at => relative(at);
+
+/** @param {{ at: string }} props */
+function Ago({ at }) {
+  const now = useNow();
+  return html`<time datetime=${at} title="${written(at, { ms: true })} ${zoneName()}">${relative(at, now)}</time>`;
+}
+
+// A state: a shape, a colour and always its word.
+
+const LOOKS = /** @type {Record<string, [string, string, string?]>} */ ({
+  scheduled: ["blue", "○"],
+  publishing: ["blue", "▸"],
+  awaiting: ["violet", "◔"],
+  succeeded: ["green", "✓"],
+  parked: ["red", "■"],
+  cancelled: ["gray", "✕"],
+  discarded: ["gray", "✕"],
+  new: ["red", "●"],
+  known: ["gray", "○"],
+  working: ["blue", "◔"],
+  ignored: ["gray", "–"],
+  resolved: ["green", "✓"],
+  regressed: ["red", "↩"],
+  flowing: ["green", "▸"],
+  paused: ["amber", "‖", "paused"],
+  outside_window: ["amber", "◷", "outside window"],
+  breaker_open: ["red", "↯", "breaker open"],
+  breaker_half_open: ["amber", "↯", "breaker half open"],
+  rate_limited: ["blue", "≡", "rate limited"],
+  running: ["blue", "▸"],
+  done: ["green", "✓"],
+  aborted: ["red", "✕"],
+  stopped: ["red", "■"],
+  pending: ["violet", "◔", "awaiting an answer"],
+  failed: ["red", "✕"],
+  timed_out: ["red", "◷", "timed out"],
+  returned: ["red", "↩"],
+  replaced: ["gray", "✎", "replaced by an edited copy"],
+  live: ["green", "●"],
+  dead: ["red", "✕"],
+  left: ["gray", "–"],
+});
+
+/** A task that an edited copy has replaced was not given up. @param {any} task */
+export const stateOf = task => (task.state === "discarded" && task.replaced_by ? "replaced" : task.state);
+
+/** The colour of a state, as a class. @param {string} is */
+export const toneOf = is => LOOKS[is]?.[0] ?? "gray";
+
+/** @param {{ is: string, label?: string }} props */
+export function Badge({ is, label }) {
+  const [colour, shape, word] = LOOKS[is] ?? ["gray", "·"];
+  return html`<span class="badge ${colour}"><span aria-hidden="true">${shape}</span> ${label ?? word ?? is}</span>`;
+}

@@ -1,8 +1,52 @@
+// How far something is, in parts with their words below.
+import { count, duration } from "../lib/format.js";
+import { html } from "../lib/html.js";
+
+/** @param {{ total: number, parts: { label: string, n: number, tone: string }[], label: string }} props */
+export function Bar({ total, parts, label }) {
+  const whole = Math.max(1, total);
+  let x = 0;
+  const said = parts.map(part => `${part.label} ${part.n}`).join(", ");
+  return html`<div class="bar">
+    <svg viewBox="0 0 1000 14" preserveAspectRatio="none" role="img" aria-label="${label}: ${said} of ${total}">
+      <rect class="rest" width="1000" height="14" />
+      ${parts.map(part => {
+        const width = (part.n / whole) * 1000;
+        const rect = html`<rect class=${part.tone} x=${x} width=${width} height="14" />`;
+        x += width;
+        return rect;
+      })}
+    </svg>
+    <ul class="row">
+      ${parts.map(part => html`<li class="row"><i class="dot ${part.tone}"></i>${part.label} <b>${count(part.n)}</b></li>`)}
+    </ul>
+  </div>`;
+}
+
+/** @param {{ values: number[], label: string, tone?: string }} props */
+export function Sparkline({ values, label, tone = "blue" }) {
+  if (values.length < 2) return null;
+  const most = Math.max(1, ...values);
+  const points = values.map(
+    (v, i) => `${((i / (values.length - 1)) * 100).toFixed(1)},${(23 - (v / most) * 21).toFixed(1)}`,
+  );
+  return html`<svg class="spark ${tone}" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label=${label}>
+    <polygon points="0,24 ${points.join(" ")} 100,24" />
+    <polyline points=${points.join(" ")} vector-effect="non-scaling-stroke" />
+  </svg>`;
+}
+
+/** Neighbours added up, so that at most `most` values are left. @param {number[]} values @param {number} most */
+export function thinned(values, most = 60) {
+  const by = Math.ceil(values.length / most);
+  if (by <= 1) return values;
+  const found = [];
+  for (let i = 0; i < values.length; i += by) found.push(values.slice(i, i + by).reduce((a, b) => a + b, 0));
+  return found;
+}
+
 // A ladder as a picture: rungs from the bottom to the top. Beside each, how many tasks wait on it, or without such numbers
 // how long after the first failure it is.
-import { html } from "../lib/html.js";
-import { duration } from "../lib/time.js";
-import { count } from "../lib/format.js";
 
 /** @param {{ ladder: any, waiting?: Record<string, number> | null, parked?: number }} props */
 export function LadderPicture({ ladder, waiting, parked = 0 }) {
