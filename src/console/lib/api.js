@@ -3,22 +3,8 @@ import { atom, useAtom } from "./atom.js";
 import { parse, stringify } from "./json.js";
 import { base } from "./router.js";
 
-/** What the API answered instead of a result. */
-export class ApiError extends Error {
-  /** @param {number} status @param {any} problem */
-  constructor(status, problem) {
-    super(problem.detail || problem.title || `status ${status}`);
-    this.status = status;
-    this.code = problem.code || "";
-    /** @type {any} */
-    this.problem = problem;
-    /** @type {{field: string, detail: string}[]} */
-    this.errors = problem.errors || [];
-  }
-}
-
-/** @type {{ csrf: string, onSignedOut: () => void }} */
-export const connection = { csrf: "", onSignedOut: () => {} };
+/** For the header X-Rung-CSRF; "": not signed in by a cookie. */
+let csrf = "";
 
 const WHAT_TO_DO = /** @type {Record<string, string>} */ ({
   unauthorized: "Sign in again.",
@@ -35,11 +21,10 @@ const WHAT_TO_DO = /** @type {Record<string, string>} */ ({
 });
 
 /** @param {any} error */
-export function whatToDo(error) {
-  return WHAT_TO_DO[error?.code] || "";
-}
+export const whatToDo = error => WHAT_TO_DO[error?.code] ?? "";
 
 /**
+ * What the API answered; or an error with its code, its text and what is wrong with which field.
  * @param {string} method
  * @param {string} path
  * @param {any} [body] a value; or a string, which is JSON already
@@ -47,52 +32,38 @@ export function whatToDo(error) {
  * @returns {Promise<any>}
  */
 export async function call(method, path, body, options = {}) {
-  const response = await send(method, path, body, options);
-  const text = await response.text();
-  return text && /json/.test(response.headers.get("Content-Type") || "") ? parse(text) : text;
-}
-
-/**
- * @param {string} method
- * @param {string} path
- * @param {any} [body]
- * @param {{ signal?: AbortSignal, headers?: Record<string, string> }} [options]
- */
-export async function send(method, path, body, options = {}) {
   /** @type {Record<string, string>} */
   const headers = { Accept: "application/json", ...options.headers };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  if (method !== "GET" && connection.csrf) headers["X-Rung-CSRF"] = connection.csrf;
+  if (method !== "GET" && csrf) headers["X-Rung-CSRF"] = csrf;
   const payload = body === undefined || typeof body === "string" ? body : stringify(body);
-  let response;
+  let response, text;
   try {
-    response = await fetch(base + path, {
-      method,
-      headers,
-      body: payload,
-      signal: options.signal,
-      credentials: "same-origin",
-    });
+    response = await fetch(base + path, { method, headers, body: payload, signal: options.signal });
+    text = await response.text();
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError(0, { code: "network", detail: "The sidecar did not answer." });
+    throw Object.assign(new Error("The sidecar did not answer."), { code: "network" });
   }
-  if (response.ok) return response;
-  const text = await response.text().catch(() => "");
+  if (response.ok) return text && /json/.test(response.headers.get("Content-Type") || "") ? parse(text) : text;
   let problem;
   try {
     problem = parse(text);
   } catch {
     problem = { detail: `${response.status} ${response.statusText}` };
   }
-  if (response.status === 401 && path !== "/v1/session") connection.onSignedOut();
-  throw new ApiError(response.status, problem);
+  if (response.status === 401 && path !== "/v1/session") signedOut();
+  const { code, errors, detail, title } = problem;
+  throw Object.assign(new Error(detail || title || `status ${response.status}`), { code, errors });
 }
 
 /** @param {string} path @param {{ signal?: AbortSignal }} [options] */
 export const get = (path, options) => call("GET", path, undefined, options);
 /** @param {string} path @param {any} [body] */
 export const post = (path, body = {}) => call("POST", path, body);
+/** One action on one task, as it was looked at: what has changed since is not acted on. @param {any} task @param {string} action @param {any} body */
+export const act = (task, action, body) =>
+  call("POST", `/v1/tasks/${task.retry_id}/${action}`, body, { headers: { "If-Match": `"${task.version}"` } });
 
 /**
  * A path with a query; what is empty is left out.
@@ -129,32 +100,17 @@ export async function getAll(path, list, options, query) {
 
 // Who is signed in, and what they may do.
 
-/**
- * @typedef {object} Session
- * @property {boolean} loading
- * @property {boolean} signed_in
- * @property {string} name
- * @property {string} role
- * @property {string[] | null} queues null: all
- * @property {Record<string, string>} may_not why not, by action
- * @property {string} way
- * @property {{ token: boolean, oidc: boolean }} sign_in
- * @property {{ name: string, url: string }[]} peers
- * @property {any} error
- */
-
-/** @type {Session} */
 const NOBODY = {
   loading: true,
   signed_in: false,
   name: "",
   role: "reader",
-  queues: [],
-  may_not: {},
+  queues: /** @type {string[] | null} null: all */ ([]),
+  may_not: /** @type {Record<string, string>} why not, by action */ ({}),
   way: "open",
   sign_in: { token: true, oidc: false },
-  peers: [],
-  error: null,
+  peers: /** @type {{ name: string, url: string }[]} */ ([]),
+  error: /** @type {any} */ (null),
 };
 
 export const session = atom(NOBODY);
@@ -162,7 +118,7 @@ export const useSession = () => useAtom(session);
 
 /** @param {any} answer */
 function take(answer) {
-  connection.csrf = answer.csrf ?? "";
+  csrf = answer.csrf ?? "";
   onQueue = new Map();
   session.set({ ...NOBODY, ...answer, loading: false });
 }
@@ -175,10 +131,10 @@ export async function refresh() {
   }
 }
 
-connection.onSignedOut = () => {
+function signedOut() {
   const was = session.get();
   if (was.signed_in) session.set({ ...NOBODY, sign_in: was.sign_in, way: was.way, loading: false });
-};
+}
 
 /** @param {string} token */
 export async function signIn(token) {

@@ -1,38 +1,24 @@
-// The counts of tasks, and the queues: one reading for all that show them. The sidecar reads them at most once a second.
-import { useEffect } from "preact/hooks";
+// The counts of tasks, and the queues.
+import { createContext } from "preact";
 import { get } from "./api.js";
-import { atom, useAtom } from "./atom.js";
 import { setNow } from "./format.js";
-import { useEvery } from "./live.js";
+import { useData, useEvery } from "./live.js";
 
-const EVERY_MS = 2500;
+/** One reading for all that show them. */
+export const Figures = createContext(/** @type {import("./live.js").Loaded<any>} */ (/** @type {any} */ (null)));
 
-const figures = atom(/** @type {{ data: any, error: any }} */ ({ data: null, error: null }));
-/** @type {Promise<void> | null} */
-let reading = null;
-
-async function read() {
-  try {
-    const data = await get("/v1/overview");
-    setNow(data.now);
-    figures.set({ data, error: null });
-  } catch (error) {
-    figures.set({ data: figures.get().data, error });
-  }
-  reading = null;
+/** @param {string} path @param {{ signal: AbortSignal }} options */
+async function read(path, options) {
+  const data = await get(path, options);
+  setNow(data.now);
+  return data;
 }
 
-/** @returns {Promise<void>} */
-function reload() {
-  reading ??= read();
-  return reading;
-}
-
+/** The sidecar reads them at most once a second. */
 export function useFigures() {
-  const now = useAtom(figures);
-  useEffect(() => void reload(), []);
-  useEvery(EVERY_MS, reload);
-  return { ...now, reload };
+  const figures = useData("/v1/overview", { read });
+  useEvery(2500, figures.reload);
+  return figures;
 }
 
 // A queue as several answers of the API know it.

@@ -18,8 +18,8 @@ const READING_SHARE = 10;
 /** But it is not put off for longer: one slow answer, or a laptop that slept, is no reason to. */
 const LONGEST_PAUSE_MS = 60000;
 
-/** @type {Map<string, Set<(data: any) => void>>} */
-const listeners = new Map();
+/** @type {Set<(changes: any) => void>} */
+const listeners = new Set();
 /** The task whose page is open: its changes by themselves are told, too. */
 let watched = "";
 /** @type {EventSource | null} */
@@ -29,10 +29,9 @@ let missed = false;
 /** @type {number | undefined} */
 let timer;
 
-/** @param {string} name @param {any} data */
-function dispatch(name, data) {
-  if (name === "trouble") trouble.set(data?.detail ?? "");
-  for (const listener of [...(listeners.get(name) ?? [])]) listener(data);
+/** @param {any} changes */
+function tell(changes) {
+  for (const listener of [...listeners]) listener(changes);
 }
 
 /** @param {number} ms @param {() => void} then */
@@ -52,15 +51,12 @@ function connect() {
     heard();
     liveState.set("live");
     trouble.set("");
-    if (missed) dispatch("changes", { more: true });
+    if (missed) tell({ more: true });
     missed = true;
   };
-  for (const name of ["changes", "ping", "trouble"]) {
-    mine.addEventListener(name, event => {
-      heard();
-      dispatch(name, parse(event.data));
-    });
-  }
+  mine.addEventListener("ping", heard);
+  mine.addEventListener("changes", event => (heard(), tell(parse(event.data))));
+  mine.addEventListener("trouble", event => (heard(), trouble.set(parse(event.data)?.detail ?? "")));
   mine.onerror = () => {
     // The server ends it every few minutes: that is no loss.
     liveState.set(liveState.get() === "live" ? "connecting" : "lost");
@@ -107,75 +103,13 @@ export function useWatch(id) {
   }, [id]);
 }
 
-/** @param {string} name @param {(data: any) => void} listener */
-export function useLive(name, listener) {
-  const current = useRef(listener);
-  current.current = listener;
-  useEffect(() => {
-    /** @param {any} data */
-    const call = data => current.current(data);
-    if (!listeners.has(name)) listeners.set(name, new Set());
-    listeners.get(name)?.add(call);
-    return () => void listeners.get(name)?.delete(call);
-  }, [name]);
-}
-
-/** Reads again every so often, as long as there are live updates: counts are not told. @param {number} ms @param {() => void} reload */
+/** Reads again every so often, as long as there are live updates: counts are not told. @param {number | null} ms null: not now @param {() => void} reload */
 export function useEvery(ms, reload) {
-  const current = useRef(reload);
-  current.current = reload;
   useEffect(() => {
-    const timer = setInterval(() => source && current.current(), ms);
+    if (ms === null) return undefined;
+    const timer = setInterval(() => source && reload(), ms);
     return () => clearInterval(timer);
-  }, [ms]);
-}
-
-/**
- * Reads again when an event says that what is shown has changed: at once, then at most once in `every` milliseconds, and
- * less often where reading takes long.
- * @param {(changes: any) => boolean} concerns
- * @param {() => Promise<any>} reload
- * @param {number} [every]
- */
-export function useChanges(concerns, reload, every = 1000) {
-  const state = useRef({
-    next: 0,
-    wanted: false,
-    reading: false,
-    timer: /** @type {number | undefined} */ (undefined),
-  });
-  const current = useRef(reload);
-  current.current = reload;
-  const read = async () => {
-    const mine = state.current;
-    mine.timer = undefined;
-    mine.wanted = false;
-    // Switched off or hidden meanwhile: the next connection says that something may have been missed.
-    if (!source) return;
-    mine.reading = true;
-    const began = Date.now();
-    await current.current();
-    const pause = Math.min((Date.now() - began) * READING_SHARE, LONGEST_PAUSE_MS);
-    mine.reading = false;
-    mine.next = began + Math.max(every, pause);
-    if (mine.wanted) plan();
-  };
-  const plan = () => {
-    const mine = state.current;
-    mine.wanted = true;
-    if (mine.timer !== undefined || mine.reading) return;
-    mine.timer = setTimeout(read, Math.max(0, mine.next - Date.now()));
-  };
-  useEffect(
-    () => () => {
-      clearTimeout(state.current.timer);
-      state.current.wanted = false;
-    },
-    [],
-  );
-  useLive("changes", changes => {
-    if (concerns(changes)) plan();
-  });
+  }, [ms, reload]);
 }
 
 // Reading for a page: what it showed stays until the new answer is here.
@@ -188,18 +122,26 @@ export function useChanges(concerns, reload, every = 1000) {
 /** A reading under way. @typedef {{ again: boolean, aborter: AbortController, ended: Promise<void> }} Reading */
 
 /**
+ * @typedef {object} How
+ * @property {(path: string, options: { signal: AbortSignal }) => Promise<any>} [read]
+ * @property {(changes: any) => any} [on] whether an event says that what is shown has changed: then it is read again
+ * @property {number} [every] at most once in so many milliseconds, and less often where reading takes long
+ */
+
+/**
  * @param {string | null} path null: nothing to read, or not yet
- * @param {(path: string, options: { signal: AbortSignal }) => Promise<any>} [read]
+ * @param {How} [how]
  * @returns {Loaded<any>}
  */
-export function useData(path, read = get) {
+export function useData(path, { read = get, on, every = 1000 } = {}) {
   const [state, setState] = useState(/** @type {any} */ ({ path: null, data: null, error: null, loading: true }));
   const underWay = useRef(/** @type {Reading | null} */ (null));
-  const asked = useRef({ path, read });
-  asked.current = { path, read };
+  const next = useRef(0);
+  const asked = useRef({ path, read, on, every });
+  asked.current = { path, read, on, every };
 
   const reload = useCallback(() => {
-    const { path, read } = asked.current;
+    const { path, read, every } = asked.current;
     if (path === null) return Promise.resolve();
     // It is not begun anew: where reading takes longer than the next change does, nothing would ever be shown. And what
     // the page gives up the server would finish all the same.
@@ -212,19 +154,23 @@ export function useData(path, read = get) {
     const { signal } = mine.aborter;
     const once = async () => {
       mine.again = false;
+      const began = Date.now();
       setState((/** @type {any} */ was) => ({ ...was, loading: true }));
+      let data = null;
+      let error = null;
       try {
-        const data = await read(path, { signal });
-        if (!signal.aborted) setState({ path, data, error: null, loading: false });
-      } catch (error) {
-        if (signal.aborted) return;
-        setState((/** @type {any} */ was) => ({
-          path,
-          data: was.path === path ? was.data : null,
-          error,
-          loading: false,
-        }));
+        data = await read(path, { signal });
+      } catch (why) {
+        error = why;
       }
+      if (signal.aborted) return;
+      setState((/** @type {any} */ was) => ({
+        path,
+        data: error && was.path === path ? was.data : data,
+        error,
+        loading: false,
+      }));
+      next.current = began + Math.max(every, Math.min((Date.now() - began) * READING_SHARE, LONGEST_PAUSE_MS));
     };
     const all = async () => {
       do await once();
@@ -243,6 +189,31 @@ export function useData(path, read = get) {
       underWay.current = null;
     };
   }, [path]);
+
+  useEffect(() => {
+    let planned = false;
+    /** @type {number | undefined} */
+    let timer;
+    /** @param {any} changes */
+    const hear = async changes => {
+      const { on } = asked.current;
+      if (planned || !on || !(changes.more || on(changes))) return;
+      planned = true;
+      // What is being read may be older than the change.
+      await underWay.current?.ended;
+      if (!listeners.has(hear)) return;
+      timer = setTimeout(() => {
+        planned = false;
+        // Switched off or hidden meanwhile: the next connection says that something may have been missed.
+        if (source) reload();
+      }, next.current - Date.now());
+    };
+    listeners.add(hear);
+    return () => {
+      listeners.delete(hear);
+      clearTimeout(timer);
+    };
+  }, []);
   // What is shown may be of another address than the one that is asked for now.
   return { data: state.data, error: state.error, loading: state.loading, stale: state.path !== path, reload };
 }

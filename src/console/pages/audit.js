@@ -1,6 +1,6 @@
 import { withQuery } from "../lib/api.js";
 import { html } from "../lib/html.js";
-import { useChanges, useData } from "../lib/live.js";
+import { useData } from "../lib/live.js";
 import { setQuery, to } from "../lib/router.js";
 import { Field } from "../parts/form.js";
 import { Empty, Page, Pager } from "../parts/page.js";
@@ -30,9 +30,9 @@ export function Audit({ query }) {
     who: query.get("who"),
     bulk: query.get("bulk"),
   };
-  const loaded = useData(withQuery("/v1/audit", { ...asked, limit: 50, cursor: query.get("cursor") }));
-  const { data, stale, reload } = loaded;
-  useChanges(() => true, reload, 3000);
+  const path = withQuery("/v1/audit", { ...asked, limit: 50, cursor: query.get("cursor") });
+  const loaded = useData(path, { on: () => true, every: 3000 });
+  const { data, stale } = loaded;
   const rows = data?.audit ?? [];
   const set = (/** @type {string} */ name) => (/** @type {string} */ value) =>
     setQuery({ [name]: value.trim(), cursor: null });

@@ -1,9 +1,8 @@
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { post, refusal, withQuery } from "../lib/api.js";
-import { liveSwitch } from "../lib/atom.js";
 import { count, duration, percent, plural } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { useChanges, useData, useSend } from "../lib/live.js";
+import { useData, useEvery, useSend } from "../lib/live.js";
 import { navigate, to } from "../lib/router.js";
 import { BULK_ACTIONS, FilterChips, Value } from "../parts/filter.js";
 import { Act, Check, Confirm, Field, say } from "../parts/form.js";
@@ -43,9 +42,9 @@ const COLUMNS = [
 
 /** @param {{ query: URLSearchParams }} props */
 export function Bulks({ query }) {
-  const loaded = useData(withQuery("/v1/bulks", { limit: 50, cursor: query.get("cursor") }));
-  const { data, stale, reload } = loaded;
-  useChanges(changes => changes.bulks?.length || changes.more, reload);
+  const path = withQuery("/v1/bulks", { limit: 50, cursor: query.get("cursor") });
+  const loaded = useData(path, { on: changes => changes.bulks?.length });
+  const { data, stale } = loaded;
   return html`<${Page} title="Bulks" of=${loaded}>
     <p class="lead">One action on many tasks. They run in the sidecars, also when nobody looks.</p>
     ${
@@ -79,18 +78,13 @@ const open = bulk => bulk.state === "running" || bulk.state === "paused";
 /** @param {{ params: { id: string } }} props */
 export function Bulk({ params }) {
   const path = `/v1/bulks/${encodeURIComponent(params.id)}`;
-  const loaded = useData(path);
-  const { data: bulk, loading, reload } = loaded;
+  const loaded = useData(path, { on: changes => changes.bulks?.includes(params.id), every: 500 });
+  const { data: bulk, reload } = loaded;
   const [asking, setAsking] = useState("");
   const { error, send } = useSend();
-  useChanges(changes => changes.more || changes.bulks?.includes(params.id), reload, 500);
   // Outcomes come in after the last task was sent: an event of the bulk need not say so.
   const watched = bulk && (open(bulk) || (bulk.outcomes?.open ?? 0) + (bulk.outcomes?.not_yet_sent ?? 0) > 0);
-  useEffect(() => {
-    if (!watched || loading) return undefined;
-    const timer = setInterval(() => !document.hidden && liveSwitch.get() === "on" && reload(), 2000);
-    return () => clearInterval(timer);
-  }, [watched, loading, reload]);
+  useEvery(watched ? 2000 : null, reload);
   if (!bulk) return html`<${Page} title="Bulk" up=${UP} of=${loaded} />`;
 
   const action = BULK_ACTIONS[bulk.action];

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { post, refusal, useSession, withQuery } from "../lib/api.js";
 import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { useChanges, useData, useSend } from "../lib/live.js";
+import { useData, useSend } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
 import { Act, Check, Field, say } from "../parts/form.js";
 import { Empty, Facts, Page, Pager, Problem, Section } from "../parts/page.js";
@@ -21,6 +21,8 @@ const SHOWN = /** @type {[string, string][]} */ ([
   ["regressed", "regressed"],
 ]);
 
+const CHANGES = { on: (/** @type {any} */ changes) => changes.causes, every: 2000 };
+
 /** @param {{ query: URLSearchParams }} props */
 export function Causes({ query }) {
   const all = query.get("all") === "true";
@@ -31,9 +33,8 @@ export function Causes({ query }) {
     limit: 50,
     cursor: query.get("cursor"),
   });
-  const loaded = useData(path);
-  const { data, stale, reload } = loaded;
-  useChanges(changes => changes.causes || changes.more, reload, 2000);
+  const loaded = useData(path, CHANGES);
+  const { data, stale } = loaded;
   const filtered = query.get("queue") || query.get("state") || query.get("cursor");
   return html`<${Page} title="Causes" of=${loaded}>
     <p class="lead">Failures with the same error are one cause. Mend it, then send its parked tasks again.</p>
@@ -75,15 +76,11 @@ export function Causes({ query }) {
 /** @param {{ params: { id: string } }} props */
 export function Cause({ params }) {
   const path = `/v1/causes/${encodeURIComponent(params.id)}`;
-  const loaded = useData(path);
+  const loaded = useData(path, CHANGES);
   const { data: cause, reload } = loaded;
   const tasks = useData(
     withQuery("/v1/tasks", { cause: params.id, state: "parked,scheduled,publishing,awaiting", limit: 20 }),
-  );
-  useChanges(
-    changes => changes.causes || changes.more,
-    () => Promise.all([reload(), tasks.reload()]),
-    2000,
+    CHANGES,
   );
   const up = /** @type {[string, string]} */ (["Causes", "/console/causes"]);
   if (!cause) return html`<${Page} title="Cause" up=${up} of=${loaded} />`;

@@ -20,7 +20,7 @@ async function readBoth(id, options) {
 
 /** @param {{ params: { id: string } }} props */
 export function EditTask({ params }) {
-  const loaded = useData(params.id, readBoth);
+  const loaded = useData(params.id, { read: readBoth });
   const { data, reload } = loaded;
   const up = /** @type {[string, string]} */ (["Task", to("tasks", params.id)]);
   if (!data) return html`<${Page} title="Edit and retry" up=${up} of=${loaded} />`;

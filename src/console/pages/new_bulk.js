@@ -43,7 +43,7 @@ export function NewBulk({ query }) {
     base && !why && !noLimit
       ? JSON.stringify({ ...base, dry_run: true, by: filter.queue ? "error_type" : "queue" })
       : null,
-    dryRun,
+    { read: dryRun },
   );
   const set = (/** @type {string} */ key) => (/** @type {any} */ value) => setSettings({ ...settings, [key]: value });
   const field = (/** @type {string} */ key, /** @type {string} */ label, /** @type {string} */ hint, more = {}) =>

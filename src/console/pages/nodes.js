@@ -2,7 +2,7 @@ import { getAll } from "../lib/api.js";
 import { count, duration, plural } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { stringify } from "../lib/json.js";
-import { useChanges, useData } from "../lib/live.js";
+import { useData } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
 import { Copy, Empty, Facts, Page, Section, Table } from "../parts/page.js";
 import { LadderPicture } from "../parts/pictures.js";
@@ -14,9 +14,12 @@ const SHARDS = 64;
 /** @param {{ query: URLSearchParams }} props */
 export function Nodes({ query }) {
   const all = query.get("all") === "true";
-  const loaded = useData(`/v1/nodes ${all}`, (_, options) => getAll("/v1/nodes", "nodes", options, { all }));
-  const { data, reload } = loaded;
-  useChanges(() => true, reload, 3000);
+  const loaded = useData(`/v1/nodes ${all}`, {
+    read: (_, options) => getAll("/v1/nodes", "nodes", options, { all }),
+    on: () => true,
+    every: 3000,
+  });
+  const { data } = loaded;
   return html`<${Page} title="Nodes" of=${loaded}>
     <p class="lead">
       The sidecars that share this database. Each owns some of the ${SHARDS} shards; if one goes away, the others take

@@ -1,9 +1,10 @@
 // What needs a person first; then each queue; then how it went.
+import { useContext, useEffect } from "preact/hooks";
 import { get, getAll, withQuery } from "../lib/api.js";
-import { atPlace, held, together, useFigures } from "../lib/figures.js";
+import { atPlace, Figures, held, together } from "../lib/figures.js";
 import { count, duration, now, percent, plural } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { useChanges, useData, useEvery } from "../lib/live.js";
+import { useData, useEvery } from "../lib/live.js";
 import { setQuery, to } from "../lib/router.js";
 import { Chart } from "../parts/chart.js";
 import { Choice } from "../parts/form.js";
@@ -34,10 +35,13 @@ async function readRest(_, options) {
 
 /** @param {{ query: URLSearchParams }} props */
 export function Overview({ query }) {
-  const figures = useFigures();
-  const rest = useData("rest", readRest);
+  const figures = useContext(Figures);
+  const rest = useData("rest", { read: readRest, on: () => true, every: 2500 });
   const reload = async () => void (await Promise.all([figures.reload(), rest.reload()]));
-  useChanges(() => true, reload, 2500);
+  useEffect(() => {
+    // Without live updates they are of when another page was opened.
+    if (figures.data) figures.reload();
+  }, []);
   const stats = figures.data;
   const data = rest.data;
   const loaded = { ...rest, error: rest.error ?? figures.error, reload };

@@ -3,7 +3,7 @@ import { get, getAll, post, refusal, withQuery } from "../lib/api.js";
 import { atPlace, together } from "../lib/figures.js";
 import { count, percent } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { useChanges, useData } from "../lib/live.js";
+import { useData } from "../lib/live.js";
 import { to } from "../lib/router.js";
 import { Act, Confirm, Field, say } from "../parts/form.js";
 import { Empty, Facts, Page, Section, Table } from "../parts/page.js";
@@ -50,9 +50,8 @@ const COLUMNS = [
 ];
 
 export function Queues() {
-  const loaded = useData("queues", readQueues);
-  const { data, stale, reload } = loaded;
-  useChanges(() => true, reload, 2000);
+  const loaded = useData("queues", { read: readQueues, on: () => true, every: 2000 });
+  const { data, stale } = loaded;
   return html`<${Page} title="Queues" of=${loaded}>
     ${
       data &&
@@ -92,11 +91,10 @@ async function readQueue(name, options) {
 /** @param {{ params: { name: string }, query: URLSearchParams }} props */
 export function Queue({ params, query }) {
   const name = params.name;
-  const loaded = useData(name, readQueue);
+  const loaded = useData(name, { read: readQueue, on: () => true, every: 2000 });
   const { data, reload } = loaded;
   const hour = useLastHour(name);
   const [asking, setAsking] = useState("");
-  useChanges(() => true, reload, 2000);
   const up = /** @type {[string, string]} */ (["Queues", "/console/queues"]);
   if (!data) return html`<${Page} title=${name} up=${up} of=${loaded} />`;
   const { known, gate, causes, levels } = data;

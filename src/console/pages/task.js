@@ -5,7 +5,7 @@ import { fromBase64, hex, size, utf8 } from "../lib/bytes.js";
 import { duration } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { pretty, stringify } from "../lib/json.js";
-import { useChanges, useData, useWatch } from "../lib/live.js";
+import { useData, useWatch } from "../lib/live.js";
 import { to } from "../lib/router.js";
 import { Value } from "../parts/filter.js";
 import { Choice } from "../parts/form.js";
@@ -36,10 +36,9 @@ function silence(success) {
 
 /** @param {{ params: { id: string } }} props */
 export function Task({ params }) {
-  const loaded = useData(params.id, readTask);
+  const loaded = useData(params.id, { read: readTask, on: changes => changes.tasks?.includes(params.id), every: 500 });
   const { data, reload } = loaded;
   useWatch(params.id);
-  useChanges(changes => changes.more || changes.tasks?.includes(params.id), reload, 500);
   const up = /** @type {[string, string]} */ (["Tasks", "/console/tasks"]);
   const name = `Task ${params.id}`;
   if (!data) return html`<${Page} title=${name} up=${up} of=${loaded} />`;
@@ -254,7 +253,7 @@ const rowsOf = table =>
 
 /** @param {{ id: string, version: number, why: string, origin: any }} props */
 export function MessageView({ id, version, why, origin }) {
-  const { data, error, reload } = useData(why ? null : `/v1/tasks/${id}/message`, get);
+  const { data, error, reload } = useData(why ? null : `/v1/tasks/${id}/message`);
   const [tab, setTab] = useState("");
   const bytes = data ? fromBase64(data.body_base64) : null;
   const text = bytes && utf8(bytes);

@@ -1,9 +1,9 @@
 // Tasks: the address is the filter. An action is on some, on all of this page, or on all that match; its button says how many.
 import { useEffect, useState } from "preact/hooks";
-import { call, get, refusal, withQuery } from "../lib/api.js";
+import { act, get, refusal, withQuery } from "../lib/api.js";
 import { count, fromInput, plural, toInput, zoneName } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { useChanges, useData } from "../lib/live.js";
+import { useData } from "../lib/live.js";
 import { navigate, setQuery } from "../lib/router.js";
 import { BULK_ACTIONS, FIELDS, FilterChips, fromQuery, narrowed, STATES } from "../parts/filter.js";
 import { Act, Check, Choice, Confirm, Field, say } from "../parts/form.js";
@@ -22,14 +22,13 @@ export function Tasks({ query }) {
   const sort = query.get("sort") ?? "newest";
   const limit = ["25", "50", "100", "500"].includes(query.get("limit") ?? "") ? query.get("limit") : "50";
   const path = withQuery("/v1/tasks", { ...filter, sort, limit, cursor: query.get("cursor") });
-  const loaded = useData(path);
+  const loaded = useData(path, { on: () => true, every: 2000 });
   const { data, stale, reload } = loaded;
   const counted = useData(withQuery("/v1/tasks", { ...filter, count: true }));
   const [chosen, setChosen] = useState(/** @type {Map<string, any>} */ (new Map()));
   const filterText = JSON.stringify(filter);
   useEffect(() => setChosen(new Map()), [filterText]);
   const shown = /** @type {any[]} */ (data?.tasks ?? []);
-  useChanges(() => true, reload, 2000);
   const choose = (/** @type {string[]} */ ids, /** @type {boolean} */ on) => {
     const next = new Map(chosen);
     for (const id of ids) {
@@ -298,11 +297,7 @@ export function Selection({ filter, chosen, onClear, onDone }) {
         danger=${action.danger}
         text=${tasks.length < chosen.size && `${plural(chosen.size - tasks.length, "chosen task")} in other states stay as they are.`}
         send=${async (/** @type {string} */ reason) => {
-          const result = await each(tasks, task =>
-            call("POST", `/v1/tasks/${task.retry_id}/${asking.name}`, reason ? { reason } : {}, {
-              headers: { "If-Match": `"${task.version}"` },
-            }),
-          );
+          const result = await each(tasks, task => act(task, asking.name, reason ? { reason } : {}));
           if (result.errors.length && !result.done) throw result.errors[0];
           return result;
         }}

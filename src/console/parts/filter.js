@@ -73,7 +73,7 @@ function readOnce(path) {
 
 /** The value of a condition: a cause by its error, not by its number. @param {{ name: string, value: string }} props */
 export function Value({ name, value }) {
-  const { data } = useData(name === "cause" ? `/v1/causes/${encodeURIComponent(value)}` : null, readOnce);
+  const { data } = useData(name === "cause" ? `/v1/causes/${encodeURIComponent(value)}` : null, { read: readOnce });
   const { type, first } = firstLine(data?.error_type, data?.sample);
   return html`<span title=${value}
     ><${Text} value=${data ? `${type} ${first}`.trim() || value : value} most=${120}

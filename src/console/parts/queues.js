@@ -4,7 +4,7 @@ import { withQuery } from "../lib/api.js";
 import { held } from "../lib/figures.js";
 import { count, now, percent } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { useChanges, useData } from "../lib/live.js";
+import { useData } from "../lib/live.js";
 import { to } from "../lib/router.js";
 import { Sparkline, thinned } from "./pictures.js";
 import { Badge, ErrorText, QueueLink, Text, Time } from "./text.js";
@@ -20,8 +20,8 @@ export const HeldBy = ({ gate }) =>
 
 /** Says so where something is sent. @param {{ queue: string | null | undefined }} props */
 export function Held({ queue }) {
-  const { data, reload } = useData(queue ? `/v1/queues/${encodeURIComponent(queue)}` : null);
-  useChanges(changes => changes.queues || changes.more, reload, 2000);
+  const path = queue ? `/v1/queues/${encodeURIComponent(queue)}` : null;
+  const { data } = useData(path, { on: changes => changes.queues, every: 2000 });
   return html`<${HeldBy} gate=${data && held(data) ? data : null} />`;
 }
 

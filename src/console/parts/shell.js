@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { useSession, withQuery } from "../lib/api.js";
 import { atom, liveSwitch, useAtom, zone } from "../lib/atom.js";
-import { useFigures } from "../lib/figures.js";
+import { Figures, useFigures } from "../lib/figures.js";
 import { count, zoneName } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { liveState, trouble } from "../lib/live.js";
@@ -191,7 +191,8 @@ export function Shell({ path, children }) {
   const who = useSession();
   const help = useAtom(helpOpen);
   const noNews = useAtom(trouble);
-  const parked = useFigures().data?.totals?.parked ?? 0;
+  const figures = useFigures();
+  const parked = figures.data?.totals.parked ?? 0;
   const current = (/** @type {string} */ href) =>
     href === "/" ? path === "/" || path === "/console" : path === href || path.startsWith(href + "/");
   return html`<div class="shell">
@@ -247,7 +248,8 @@ export function Shell({ path, children }) {
       </div>
     </header>
     <main id="main" tabindex="-1">
-      ${noNews && html`<p class="warn">No news at the moment: <${Text} value=${noNews} /></p>`}${children}
+      ${noNews && html`<p class="warn">No news at the moment: <${Text} value=${noNews} /></p>`}
+      <${Figures.Provider} value=${figures}>${children}<//>
     </main>
     ${help && html`<${Help} />`}
     <${Toast} />

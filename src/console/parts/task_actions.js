@@ -1,6 +1,6 @@
 // Everything that can be done to one task; what its state or your role does not allow is disabled, and says why.
 import { useState } from "preact/hooks";
-import { call, refusal } from "../lib/api.js";
+import { act, refusal } from "../lib/api.js";
 import { fromInput, zoneName } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { to } from "../lib/router.js";
@@ -165,13 +165,7 @@ function Ask({ action, task, onClose, onDone }) {
     text=${action.text}
     fields=${fields}
     disabled=${disabled}
-    send=${(/** @type {string} */ reason) =>
-      call(
-        "POST",
-        `/v1/tasks/${task.retry_id}/${action.name}`,
-        { ...body, ...(reason && { reason }) },
-        { headers: { "If-Match": `"${task.version}"` } },
-      )}
+    send=${(/** @type {string} */ reason) => act(task, action.name, { ...body, ...(reason && { reason }) })}
     onDone=${onDone}
     onClose=${onClose}
   />`;
