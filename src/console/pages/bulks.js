@@ -50,13 +50,7 @@ export function Bulks({ query }) {
     ${
       data &&
       (data.bulks.length
-        ? html`<${Table}
-              label="Bulks"
-              columns=${COLUMNS}
-              rows=${data.bulks}
-              id=${(/** @type {any} */ b) => b.id}
-              busy=${stale}
-            />
+        ? html`<${Table} label="Bulks" columns=${COLUMNS} rows=${data.bulks} id="id" busy=${stale} />
             <${Pager} query=${query} next=${data.next} shown=${data.bulks.length} what="bulk" />`
         : html`<${Empty} title="No bulk yet.">
             <p>

@@ -158,7 +158,7 @@ export function Cause({ params }) {
       actions=${html`<a class="button small" href=${withQuery("/console/tasks", { cause: params.id })}>All of its tasks</a>`}
     >
       <${Problem} error=${tasks.error} />
-      ${tasks.data && (tasks.data.tasks.length ? html`<${TaskTable} tasks=${tasks.data.tasks} without=${["queue"]} />` : html`<p class="faint">None.</p>`)}
+      ${tasks.data && (tasks.data.tasks.length ? html`<${TaskTable} tasks=${tasks.data.tasks} without=${["Queue"]} />` : html`<p class="faint">None.</p>`)}
     <//>
   <//>`;
 }

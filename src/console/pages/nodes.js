@@ -168,5 +168,5 @@ function Parts({ data }) {
         </div>
       <//>`
     }
-    ${data.tags?.length > 0 && html`<${Section} title="Tags"><${Table} label="Tags" columns=${TAGS} rows=${data.tags} id=${(/** @type {any} */ tag) => tag.name} /><//>`}`;
+    ${data.tags?.length > 0 && html`<${Section} title="Tags"><${Table} label="Tags" columns=${TAGS} rows=${data.tags} id="name" /><//>`}`;
 }

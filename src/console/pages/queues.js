@@ -57,13 +57,7 @@ export function Queues() {
       data &&
       (data.queues.length
         ? html`<${Totals} totals=${data.stats.totals} overdue=${data.stats.overdue} />
-            <${Table}
-              label="Queues"
-              columns=${COLUMNS}
-              rows=${data.queues}
-              id=${(/** @type {any} */ q) => q.queue}
-              busy=${stale}
-            />`
+            <${Table} label="Queues" columns=${COLUMNS} rows=${data.queues} id="queue" busy=${stale} />`
         : html`<${Empty} title="No queue has a task." command="rung attach QUEUE">
             <p>
               Attach a queue, and what its consumers reject is sent again, by its ladder. To see whether it is attached:

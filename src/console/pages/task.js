@@ -111,7 +111,7 @@ export function Task({ params }) {
       ><${MessageView} id=${task.retry_id} version=${task.version} why=${refusal("body", task.queue)} origin=${origin}
     /><//>
     <${Section} title="Changes by hand">
-      ${audit.length ? html`<${AuditTable} rows=${audit} withTask=${false} />` : html`<p class="faint">None.</p>`}
+      ${audit.length ? html`<${AuditTable} rows=${audit} without=${["Task"]} />` : html`<p class="faint">None.</p>`}
     <//>
   <//>`;
 }

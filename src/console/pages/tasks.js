@@ -29,12 +29,11 @@ export function Tasks({ query }) {
   const filterText = JSON.stringify(filter);
   useEffect(() => setChosen(new Map()), [filterText]);
   const shown = /** @type {any[]} */ (data?.tasks ?? []);
-  const choose = (/** @type {string[]} */ ids, /** @type {boolean} */ on) => {
+  const choose = (/** @type {any[]} */ tasks, /** @type {boolean} */ on) => {
     const next = new Map(chosen);
-    for (const id of ids) {
-      const task = shown.find(one => one.retry_id === id);
-      if (on && task) next.set(id, task);
-      else next.delete(id);
+    for (const task of tasks) {
+      if (on) next.set(task.retry_id, task);
+      else next.delete(task.retry_id);
     }
     setChosen(next);
   };
@@ -63,17 +62,7 @@ export function Tasks({ query }) {
     ${
       data &&
       (shown.length
-        ? html`<${TaskTable}
-              tasks=${shown}
-              busy=${stale}
-              chosen=${new Set(chosen.keys())}
-              choose=${(/** @type {string} */ id, /** @type {boolean} */ on) => choose([id], on)}
-              chooseAll=${(/** @type {boolean} */ on) =>
-                choose(
-                  shown.map(task => task.retry_id),
-                  on,
-                )}
-            />
+        ? html`<${TaskTable} tasks=${shown} busy=${stale} chosen=${chosen} choose=${choose} />
             <${Pager} query=${query} next=${data.next} shown=${shown.length} what="task" counted=${counted.data} />`
         : any
           ? html`<${Empty} title="No task matches.">

@@ -128,8 +128,9 @@ export function Pager({ query, next, shown, what, counted }) {
  * @property {any} [head] instead of the label
  */
 
-/** @param {{ columns: Column[], rows: any[], id: (row: any) => string, label: string, marked?: (row: any) => boolean, busy?: boolean }} props */
-export function Table({ columns, rows, id, label, marked, busy }) {
+/** @param {{ columns: Column[], without?: string[], rows: any[], id: string, label: string, marked?: Map<string, any>, busy?: boolean }} props */
+export function Table({ columns, without = [], rows, id, label, marked, busy }) {
+  const shown = columns.filter(column => !without.includes(column.label));
   return html`<div class="table-box" aria-busy=${busy ? "true" : "false"}>
     <table>
       <caption class="sr">
@@ -137,16 +138,14 @@ export function Table({ columns, rows, id, label, marked, busy }) {
       </caption>
       <thead>
         <tr>
-          ${columns.map(column => html`<th scope="col" class=${css(column)}>${column.head ?? column.label}</th>`)}
+          ${shown.map(column => html`<th scope="col" class=${css(column)}>${column.head ?? column.label}</th>`)}
         </tr>
       </thead>
       <tbody>
         ${rows.map(
           row =>
-            html`<tr key=${id(row)} class=${marked?.(row) ? "marked" : ""}>
-              ${columns.map(
-                column => html`<td class=${css(column)} data-label=${column.label}>${column.cell(row)}</td>`,
-              )}
+            html`<tr key=${row[id]} class=${marked?.has(row[id]) ? "marked" : ""}>
+              ${shown.map(column => html`<td class=${css(column)} data-label=${column.label}>${column.cell(row)}</td>`)}
             </tr>`,
         )}
       </tbody>
