@@ -21,6 +21,7 @@ import { SIGN_IN, SignIn, You } from "./pages/you.js";
 /** @type {[string, any][]} */
 const ROUTES = [
   ["/", Overview],
+  ["/console", Overview],
   ["/console/causes", Causes],
   ["/console/causes/:id", Cause],
   ["/console/act", NewBulk],

@@ -1,5 +1,5 @@
-import { useEffect, useState } from "preact/hooks";
-import { liveSwitch, zone } from "./atom.js";
+// How numbers and times are written.
+import { atom, liveSwitch, useAtom, zone } from "./atom.js";
 
 /** @param {number | null | undefined} n */
 export const count = n => (n === null || n === undefined ? "–" : n.toLocaleString("en-US"));
@@ -18,15 +18,6 @@ export const plural = (n, one, many = one + "s") => `${count(n)} ${n === 1 ? one
 /** @param {string} text */
 export const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** A duration such as "1h30m" in milliseconds; NaN: it is none. @param {string} text */
-export function parseDuration(text) {
-  const units = /** @type {Record<string, number>} */ ({ ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 });
-  if (!/^(\d+(ms|s|m|h|d))+$/.test(text)) return NaN;
-  let sum = 0;
-  for (const [, n, unit] of text.matchAll(/(\d+)(ms|s|m|h|d)/g)) sum += Number(n) * units[unit];
-  return sum;
-}
-
 // Times: how they are written, and what time it is by the database's clock.
 
 let ahead = 0;
@@ -39,25 +30,19 @@ export function setNow(now) {
 
 export const now = () => Date.now() + ahead;
 
-/** @param {number} n @param {number} [width] */
-const two = (n, width = 2) => String(n).padStart(width, "0");
-
-/** @param {string | number | null | undefined} at @param {{ ms?: boolean, zone?: string }} [options] */
-export function written(at, options = {}) {
+/** @param {string | number | null | undefined} at @param {{ ms?: boolean }} [options] */
+export function written(at, { ms = false } = {}) {
   const date = new Date(at ?? NaN);
   if (Number.isNaN(date.getTime())) return "";
-  const utc = (options.zone ?? zone.get()) === "utc";
-  const d = utc ? new Date(date) : new Date(date.getTime() - date.getTimezoneOffset() * 60000);
-  const day = `${d.getUTCFullYear()}-${two(d.getUTCMonth() + 1)}-${two(d.getUTCDate())}`;
-  const time = `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}:${two(d.getUTCSeconds())}`;
-  return `${day} ${time}${options.ms ? "." + two(d.getUTCMilliseconds(), 3) : ""}`;
+  const minutes = zone.get() === "utc" ? 0 : date.getTimezoneOffset();
+  const shifted = new Date(date.getTime() - minutes * 60000).toISOString();
+  return shifted.slice(0, ms ? 23 : 19).replace("T", " ");
 }
 
 export const zoneName = () => {
   if (zone.get() === "utc") return "UTC";
-  const minutes = -new Date().getTimezoneOffset();
-  const sign = minutes < 0 ? "-" : "+";
-  return `UTC${sign}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
+  const minutes = new Date().getTimezoneOffset();
+  return `UTC${minutes > 0 ? "-" : "+"}${new Date(Math.abs(minutes) * 60000).toISOString().slice(11, 16)}`;
 };
 
 const UNITS = /** @type {[string, number][]} */ ([
@@ -88,20 +73,15 @@ export function relative(at, from = now()) {
   return ms < 0 ? `${duration(-ms, 1)} ago` : `in ${duration(ms, 1)}`;
 }
 
-/** @type {Set<(n: number) => void>} */
-const tickers = new Set();
+const ticks = atom(0);
 setInterval(() => {
-  if (liveSwitch.get() === "on" && !document.hidden) for (const tick of tickers) tick(now());
+  if (liveSwitch.get() === "on" && !document.hidden) ticks.set(now());
 }, 1000);
 
 /** Renders again each second, as long as live updates are on. */
 export function useNow() {
-  const [at, set] = useState(now());
-  useEffect(() => {
-    tickers.add(set);
-    return () => void tickers.delete(set);
-  }, []);
-  return at;
+  useAtom(ticks);
+  return now();
 }
 
 /** The value of an input of type datetime-local as RFC 3339. @param {string} value */

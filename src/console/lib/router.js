@@ -32,19 +32,15 @@ export function useLocation() {
   return { path: url.pathname, query: url.searchParams };
 }
 
-/**
- * Sets parameters of the query; null or "" removes one.
- * @param {Record<string, string | null | undefined>} changes
- * @param {{ replace?: boolean }} [options]
- */
-export function setQuery(changes, options) {
+/** Sets parameters of the query; null or "" removes one. @param {Record<string, string | null | undefined>} changes */
+export function setQuery(changes) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
     if (value === null || value === undefined || value === "") query.delete(name);
     else query.set(name, value);
   }
   const text = query.toString();
-  navigate(within(location.pathname) + (text ? `?${text}` : ""), options);
+  navigate(within(location.pathname) + (text ? `?${text}` : ""));
 }
 
 /**
@@ -54,22 +50,12 @@ export function setQuery(changes, options) {
  * @returns {Record<string, string> | null}
  */
 export function match(pattern, path) {
-  const want = pattern.split("/");
-  const have = path.replace(/\/$/, "").split("/");
-  if (pattern !== "/" && want.length !== have.length) return null;
-  if (pattern === "/") return path === "/" || path === "/console" || path === "/console/" ? {} : null;
-  /** @type {Record<string, string>} */
-  const found = {};
-  for (let i = 0; i < want.length; i++) {
-    if (want[i].startsWith(":")) {
-      try {
-        found[want[i].slice(1)] = decodeURIComponent(have[i]);
-      } catch {
-        return null;
-      }
-    } else if (want[i] !== have[i]) return null;
+  const found = new RegExp(`^${pattern.replace(/:(\w+)/g, "(?<$1>[^/]+)")}/?$`).exec(path);
+  try {
+    return found && Object.fromEntries(Object.entries({ ...found.groups }).map(([k, v]) => [k, decodeURIComponent(v)]));
+  } catch {
+    return null;
   }
-  return found;
 }
 
 /** Links within the console change the page without loading it again. */
@@ -79,7 +65,7 @@ export function followLinks() {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
     if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
-    if (link.origin !== location.origin) return;
+    if (link.origin !== location.origin || link.hash) return;
     const path = within(link.pathname);
     if (path !== "/" && !path.startsWith("/console")) return;
     event.preventDefault();

@@ -36,7 +36,6 @@ export function Audit({ query }) {
   const rows = data?.audit ?? [];
   const set = (/** @type {string} */ name) => (/** @type {string} */ value) =>
     setQuery({ [name]: value.trim(), cursor: null });
-  const none = () => {};
   return html`<${Page} title="Audit" of=${loaded}>
     <p class="lead">
       ${
@@ -47,14 +46,14 @@ export function Audit({ query }) {
       }
     </p>
     <div class="filters grid">
-      <${Field} label="Queue" value=${asked.queue ?? ""} onInput=${none} onChange=${set("queue")} />
+      <${Field} label="Queue" value=${asked.queue ?? ""} onChange=${set("queue")} />
       <${Field}
         label="Action"
         value=${asked.action ?? ""}
         onInput=${set("action")}
-        options=${[["", "any"], ...ACTIONS.map(one => [one, one])]}
+        options=${[["", "any"], ...ACTIONS]}
       />
-      <${Field} label="Who" value=${asked.who ?? ""} onInput=${none} onChange=${set("who")} />
+      <${Field} label="Who" value=${asked.who ?? ""} onChange=${set("who")} />
     </div>
     ${
       data &&

@@ -3,9 +3,9 @@ import { post, refusal, withQuery } from "../lib/api.js";
 import { count, duration, percent, plural } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useData, useEvery, useSend } from "../lib/live.js";
-import { navigate, to } from "../lib/router.js";
+import { to } from "../lib/router.js";
 import { BULK_ACTIONS, FilterChips, Value } from "../parts/filter.js";
-import { Act, Check, Confirm, Field, say } from "../parts/form.js";
+import { Act, Check, Confirm, Field, useForm } from "../parts/form.js";
 import { Empty, Facts, Page, Pager, Problem, Section, Table } from "../parts/page.js";
 import { Bar } from "../parts/pictures.js";
 import { HeldBy } from "../parts/queues.js";
@@ -172,7 +172,7 @@ export function Bulk({ params }) {
         ]}
       />
     <//>
-    ${asking && html`<${Ask} what=${asking} bulk=${bulk} path=${path} onClose=${() => setAsking("")} onDone=${() => (setAsking(""), reload())} />`}
+    ${asking && html`<${Ask} what=${asking} bulk=${bulk} path=${path} onClose=${() => setAsking("")} onDone=${reload} />`}
   <//>`;
 }
 
@@ -227,38 +227,28 @@ function Progress({ bulk, past }) {
 
 /** @param {{ what: string, bulk: any, path: string, onClose: () => void, onDone: () => void }} props */
 function Ask({ what, bulk, path, onClose, onDone }) {
-  const [rate, setRate] = useState(bulk.rate ? String(bulk.rate) : "");
+  const { form, field } = useForm({ rate: bulk.rate ? String(bulk.rate) : "", back: true });
   const left = count(bulk.total - bulk.done);
   const unsent = bulk.action === "redrive" ? (bulk.outcomes?.not_yet_sent ?? 0) : 0;
-  const [back, setBack] = useState(true);
-  const done = (/** @type {string} */ text) => () => {
-    say(text);
-    onDone();
-    if (what === "abort") navigate(to("bulks", bulk.id));
-  };
+  const ends = { onDone, onClose };
   if (what === "abort") {
     return html`<${Confirm}
       title="Abort bulk ${bulk.id}"
       button="Abort; leave ${left} as they are"
       danger
       text="What has been done stays done. It cannot be resumed."
-      fields=${
-        unsent > 0 &&
-        html`<${Check} checked=${back} onChange=${setBack}
-          >park again what it has made due and not sent yet: ${plural(unsent, "task")}<//
-        >`
-      }
-      send=${(/** @type {string} */ reason) => post(`${path}/abort`, { ...(unsent > 0 && back && { put_back: true }), ...(reason && { reason }) })}
-      onDone=${done("Aborted.")}
-      onClose=${onClose}
+      fields=${unsent > 0 && html`<${Check} ...${field("back")}>park again what it has made due and not sent yet: ${plural(unsent, "task")}<//>`}
+      send=${(/** @type {any} */ given) => post(`${path}/abort`, { ...given, ...(unsent > 0 && form.back && { put_back: true }) })}
+      said=${() => "Aborted."}
+      ...${ends}
     />`;
   }
   return html`<${Confirm}
     title="Resume bulk ${bulk.id}"
     button="Resume with ${left} tasks"
-    fields=${html`<${Field} label="Rate" hint="tasks a second; 0: as fast as possible" type="number" min=${0} step="any" value=${rate} onInput=${setRate} />`}
-    send=${(/** @type {string} */ reason) => post(`${path}/resume`, { ...(rate !== "" && { rate: Number(rate) }), ...(reason && { reason }) })}
-    onDone=${done("Resumed.")}
-    onClose=${onClose}
+    fields=${html`<${Field} label="Rate" hint="tasks a second; 0: as fast as possible" type="number" min=${0} step="any" ...${field("rate")} />`}
+    send=${(/** @type {any} */ given) => post(`${path}/resume`, { ...given, ...(form.rate !== "" && { rate: Number(form.rate) }) })}
+    said=${() => "Resumed."}
+    ...${ends}
   />`;
 }

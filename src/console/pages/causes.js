@@ -1,10 +1,9 @@
-import { useState } from "preact/hooks";
 import { post, refusal, useSession, withQuery } from "../lib/api.js";
 import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useData, useSend } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
-import { Act, Check, Field, say } from "../parts/form.js";
+import { Act, Check, Field, Form, say, useForm } from "../parts/form.js";
 import { Empty, Facts, Page, Pager, Problem, Section } from "../parts/page.js";
 import { Bar } from "../parts/pictures.js";
 import { actOn, CauseTable, TaskTable } from "../parts/tables.js";
@@ -42,7 +41,6 @@ export function Causes({ query }) {
       <${Field}
         label="Queue"
         value=${query.get("queue") ?? ""}
-        onInput=${() => {}}
         onChange=${(/** @type {string} */ v) => setQuery({ queue: v.trim(), cursor: null })}
       />
       <${Field}
@@ -52,8 +50,8 @@ export function Causes({ query }) {
         onInput=${(/** @type {string} */ v) => setQuery({ state: v, cursor: null })}
       />
       <${Check}
-        checked=${all}
-        onChange=${(/** @type {boolean} */ on) => setQuery({ all: on ? "true" : null, cursor: null })}
+        value=${all}
+        onInput=${(/** @type {boolean} */ on) => setQuery({ all: on ? "true" : null, cursor: null })}
         >also without tasks<//
       >
     </div>
@@ -163,27 +161,33 @@ export function Cause({ params }) {
   <//>`;
 }
 
+/** What one can say of a cause: the button, the state, whether it is offered, what is said then. @type {[string, string, (state: string) => boolean, string][]} */
+const WORDS = [
+  ["Stop ignoring", "new", state => state === "ignored", "It is new again."],
+  ["Ignore", "ignored", state => state !== "ignored", "Ignored until it gets worse."],
+  ["Mark as known", "known", state => state === "new" || state === "regressed", "It is known."],
+  ["Mark as resolved", "resolved", state => state !== "resolved", "It is resolved, until it fails again."],
+];
+
 /** What a person says about it. @param {{ cause: any, path: string, onDone: () => void }} props */
 function Triage({ cause, path, onDone }) {
   const { name, way } = useSession();
-  const [note, setNote] = useState(cause.note ?? "");
-  const [link, setLink] = useState(cause.link ?? "");
-  const [owner, setOwner] = useState(cause.owner ?? "");
+  const { form, setForm, field } = useForm({
+    note: cause.note ?? "",
+    link: cause.link ?? "",
+    owner: cause.owner ?? "",
+  });
   const { error, send } = useSend();
   const why = refusal("triage", cause.queue);
   /** @param {any} body @param {string} done */
   const set = (body, done) =>
     send(async () => {
       const answer = await post(path, body);
-      setOwner(answer.owner ?? "");
+      setForm({ ...form, owner: answer.owner ?? "" });
       say(done);
       onDone();
     });
-  /** @param {Event} event */
-  const save = event => {
-    event.preventDefault();
-    if (!why) set({ owner: owner.trim(), note, link: link.trim() }, "Saved.");
-  };
+  const save = () => why || set({ owner: form.owner.trim(), note: form.note, link: form.link.trim() }, "Saved.");
   const safeLink = /^https?:\/\//i.test(cause.link ?? "");
   return html`<aside class="card">
     <h2>Triage</h2>
@@ -196,22 +200,14 @@ function Triage({ cause, path, onDone }) {
     }
     <div class="row">
       ${cause.owner !== name && way !== "open" && html`<${Act} why=${why} onClick=${() => set({ owner: name }, "You work on it.")}>I work on it<//>`}
-      ${
-        cause.state === "ignored"
-          ? html`<${Act} why=${why} onClick=${() => set({ state: "new" }, "It is new again.")}>Stop ignoring<//>`
-          : html`<${Act} why=${why} onClick=${() => set({ state: "ignored" }, "Ignored until it gets worse.")}
-              >Ignore<//
-            >`
-      }
-      ${(cause.state === "new" || cause.state === "regressed") && html`<${Act} why=${why} onClick=${() => set({ state: "known" }, "It is known.")}>Mark as known<//>`}
-      ${cause.state !== "resolved" && html`<${Act} why=${why} onClick=${() => set({ state: "resolved" }, "It is resolved, until it fails again.")}>Mark as resolved<//>`}
+      ${WORDS.filter(([, , from]) => from(cause.state)).map(([word, state, , done]) => html`<${Act} why=${why} onClick=${() => set({ state }, done)}>${word}<//>`)}
     </div>
-    <form class="stack" onSubmit=${save}>
-      <${Field} label="Owner" value=${owner} onInput=${setOwner} />
-      <${Field} label="Note" rows="4" spellcheck maxlength="4000" value=${note} onInput=${setNote} />
-      <${Field} label="Link" hint="a ticket" value=${link} onInput=${setLink} placeholder="https://" />
+    <${Form} class="stack" onSubmit=${save}>
+      <${Field} label="Owner" ...${field("owner")} />
+      <${Field} label="Note" rows="4" spellcheck maxlength="4000" ...${field("note")} />
+      <${Field} label="Link" hint="a ticket" placeholder="https://" ...${field("link")} />
       <${Problem} error=${error} />
       <div class="row end"><button disabled=${!!why} title=${why}>Save</button></div>
-    </form>
+    <//>
   </aside>`;
 }

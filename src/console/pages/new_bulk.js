@@ -1,12 +1,12 @@
 // The assistant: how many it would be, how carefully to go about it, and then the set is frozen. Nothing moves here.
-import { useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { call, post, refusal } from "../lib/api.js";
 import { count, duration, plural } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useData, useSend } from "../lib/live.js";
 import { navigate, to } from "../lib/router.js";
 import { BULK_ACTIONS, FilterChips, fromQuery, narrowed } from "../parts/filter.js";
-import { Act, Check, Field } from "../parts/form.js";
+import { Act, Check, Field, useForm } from "../parts/form.js";
 import { Empty, Page, Problem } from "../parts/page.js";
 import { Held } from "../parts/queues.js";
 import { Text } from "../parts/text.js";
@@ -21,7 +21,7 @@ export function NewBulk({ query }) {
   const name = query.get("action") ?? "redrive";
   const action = BULK_ACTIONS[name];
   const filter = action ? narrowed(name, fromQuery(query)) : null;
-  const [settings, setSettings] = useState({
+  const { form: settings, field } = useForm({
     canary: name === "redrive" ? "10" : "",
     watch: "",
     rate: name === "redrive" ? "100" : "",
@@ -45,15 +45,6 @@ export function NewBulk({ query }) {
       : null,
     { read: dryRun },
   );
-  const set = (/** @type {string} */ key) => (/** @type {any} */ value) => setSettings({ ...settings, [key]: value });
-  const field = (/** @type {string} */ key, /** @type {string} */ label, /** @type {string} */ hint, more = {}) =>
-    html`<${Field}
-      label=${label}
-      hint=${hint}
-      value=${/** @type {any} */ (settings)[key]}
-      onInput=${set(key)}
-      ...${more}
-    />`;
 
   if (!action)
     return html`<${Page} title="No such action"
@@ -78,17 +69,17 @@ export function NewBulk({ query }) {
   const freeze = async () => {
     // A field of type number whose text is no number has the value "", as an empty one has.
     if (!form.current?.reportValidity()) return;
-    const redrive = name === "redrive";
+    const canary = Number(settings.canary);
     const body = {
       ...base,
       paused: true,
       ...(settings.reason.trim() && { reason: settings.reason.trim() }),
       ...(settings.rate !== "" && { rate: Number(settings.rate) }),
-      ...(redrive && settings.canary !== "" && Number(settings.canary) > 0 && { canary: Number(settings.canary) }),
-      ...(redrive && settings.canary !== "" && settings.watch.trim() && { watch: settings.watch.trim() }),
-      ...(redrive && settings.ramp && { ramp: true }),
-      ...(redrive && settings.stop !== "" && { stop_on_failures: `${settings.stop}%` }),
-      ...(redrive && settings.queue.trim() && { elsewhere: { queue: settings.queue.trim() } }),
+      ...(canary > 0 && { canary }),
+      ...(canary > 0 && settings.watch.trim() && { watch: settings.watch.trim() }),
+      ...(settings.ramp && { ramp: true }),
+      ...(settings.stop !== "" && { stop_on_failures: `${settings.stop}%` }),
+      ...(settings.queue.trim() && { elsewhere: { queue: settings.queue.trim() } }),
     };
     navigate(to("bulks", (await post("/v1/bulks", body)).id));
   };
@@ -102,19 +93,34 @@ export function NewBulk({ query }) {
         ${
           name === "redrive"
             ? html`<div class="grid">
-                  ${field("canary", "Canary", "so many first", { ...NUMBER, step: 1, max: 1000 })}
-                  ${field("watch", "Watch", "at most", { placeholder: "as the queue says" })}
-                  ${field("rate", "Rate", "tasks a second", NUMBER)}
-                  ${field("stop", "Stop on failures", "above, in %", { ...NUMBER, max: 100 })}
+                  <${Field}
+                    label="Canary"
+                    hint="so many first"
+                    ...${NUMBER}
+                    step="1"
+                    max="1000"
+                    ...${field("canary")}
+                  />
+                  <${Field} label="Watch" hint="at most" placeholder="as the queue says" ...${field("watch")} />
+                  <${Field} label="Rate" hint="tasks a second" ...${NUMBER} ...${field("rate")} />
+                  <${Field} label="Stop on failures" hint="above, in %" ...${NUMBER} max="100" ...${field("stop")} />
                 </div>
-                <${Check} checked=${settings.ramp} onChange=${set("ramp")}
-                  >Ramp up: begin at 1 a second, double every 10 s up to the rate<//
-                >
-                ${field("queue", "To another queue", "empty: where they came from")}`
-            : field("rate", "Rate", "tasks a second; empty: as fast as possible", NUMBER)
+                <${Check} ...${field("ramp")}>Ramp up: begin at 1 a second, double every 10 s up to the rate<//>
+                <${Field} label="To another queue" hint="empty: where they came from" ...${field("queue")} />`
+            : html`<${Field}
+                label="Rate"
+                hint="tasks a second; empty: as fast as possible"
+                ...${NUMBER}
+                ...${field("rate")}
+              />`
         }
-        ${field("limit", "At most", "tasks, those received first; empty: all", { inputMode: "numeric" })}
-        ${field("reason", "Reason", "in the audit of each task")}
+        <${Field}
+          label="At most"
+          hint="tasks, those received first; empty: all"
+          inputMode="numeric"
+          ...${field("limit")}
+        />
+        <${Field} label="Reason" hint="in the audit of each task" ...${field("reason")} />
         <${Problem} error=${error} />
         <div class="row">
           <${Act}

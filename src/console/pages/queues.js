@@ -5,7 +5,7 @@ import { count, percent } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useData } from "../lib/live.js";
 import { to } from "../lib/router.js";
-import { Act, Confirm, Field, say } from "../parts/form.js";
+import { Act, Confirm, Field, useForm } from "../parts/form.js";
 import { Empty, Facts, Page, Section, Table } from "../parts/page.js";
 import { LadderPicture } from "../parts/pictures.js";
 import { Totals, useLastHour } from "../parts/queues.js";
@@ -132,7 +132,7 @@ export function Queue({ params, query }) {
       ${causes.causes.length ? html`<${CauseTable} causes=${causes.causes} brief />` : html`<p class="green"><span aria-hidden="true">✓</span> Nothing of this queue fails.</p>`}
     <//>
     <${History} query=${query} queue=${name} />
-    ${asking && html`<${Ask} what=${asking} name=${name} waiting=${known.waiting} onClose=${() => setAsking("")} onDone=${() => (setAsking(""), reload())} />`}
+    ${asking && html`<${Ask} what=${asking} name=${name} waiting=${known.waiting} onClose=${() => setAsking("")} onDone=${reload} />`}
   <//>`;
 }
 
@@ -158,7 +158,7 @@ const ASK = /** @type {Record<string, [string, string]>} */ ({
 
 /** @param {{ what: string, name: string, waiting: number, onClose: () => void, onDone: () => void }} props */
 function Ask({ what, name, waiting, onClose, onDone }) {
-  const [length, setLength] = useState("");
+  const { form, field } = useForm({ for: "" });
   const [word, text] = ASK[what];
   const pause = what === "pause";
   const path = `/v1/queues/${encodeURIComponent(name)}/${pause ? "pause" : "resume"}`;
@@ -166,20 +166,10 @@ function Ask({ what, name, waiting, onClose, onDone }) {
     title="${word} ${name}"
     button="${word}: ${count(waiting)} ${waiting === 1 ? "task waits" : "tasks wait"}"
     text=${text}
-    fields=${pause && html`<${Field} label="For" hint="30m, 2h, 1d; empty: until it is resumed" value=${length} onInput=${setLength} autofocus />`}
-    send=${(/** @type {string} */ reason) => post(path, { ...(pause && length.trim() && { for: length.trim() }), ...(what === "probe" && { probe: true }), ...(reason && { reason }) })}
-    onDone=${(/** @type {any} */ answer) => {
-      say(
-        pause
-          ? `${name} is paused.`
-          : what === "probe"
-            ? `${name} is probed.`
-            : answer?.held_still
-              ? `Resumed; it is still held: ${answer.held_still}`
-              : `${name} is resumed.`,
-      );
-      onDone();
-    }}
+    fields=${pause && html`<${Field} label="For" hint="30m, 2h, 1d; empty: until it is resumed" autofocus ...${field("for")} />`}
+    send=${(/** @type {any} */ given) => post(path, { ...given, ...(form.for.trim() && { for: form.for.trim() }), ...(what === "probe" && { probe: true }) })}
+    said=${(/** @type {any} */ answer) => (answer?.held_still ? `It is still held: ${answer.held_still}` : `${name} is ${word.toLowerCase()}d.`)}
+    onDone=${onDone}
     onClose=${onClose}
   />`;
 }

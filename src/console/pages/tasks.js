@@ -5,8 +5,8 @@ import { count, fromInput, plural, toInput, zoneName } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useData } from "../lib/live.js";
 import { navigate, setQuery } from "../lib/router.js";
-import { BULK_ACTIONS, FIELDS, FilterChips, fromQuery, narrowed, STATES } from "../parts/filter.js";
-import { Act, Check, Choice, Confirm, Field, say } from "../parts/form.js";
+import { BULK_ACTIONS, FIELDS, FilterChips, fromQuery, narrowed, pairs, STATES } from "../parts/filter.js";
+import { Act, Check, Choice, Confirm, Field, Form, useForm } from "../parts/form.js";
 import { Empty, Page, Pager } from "../parts/page.js";
 import { TaskTable } from "../parts/tables.js";
 
@@ -114,78 +114,45 @@ function nextHeader(typed, names) {
 }
 
 /** @param {{ filter: Record<string, string> }} props */
-export function TaskFilter({ filter }) {
-  const [draft, setDraft] = useState(filter);
-  const [headers, setHeaders] = useState(headersOf(filter));
+function TaskFilter({ filter }) {
+  const { form, field } = useForm(/** @type {Record<string, string>} */ ({ ...filter, headers: headersOf(filter) }));
   const [lists, setLists] = useState(/** @type {Record<string, string[]>} */ ({}));
-  const inMore = FIELDS.some(field => field.more && filter[field.name]) || headersOf(filter) !== "";
-  const set = (/** @type {string} */ name) => (/** @type {string} */ value) => setDraft({ ...draft, [name]: value });
-  const complete = (/** @type {string} */ name) => async () => {
+  const inMore = FIELDS.some(one => one.more && filter[one.name]) || headersOf(filter) !== "";
+  const complete = async (/** @type {string} */ name) => {
     if (lists[name] || !COMPLETION[name]) return;
-    try {
-      const found = await COMPLETION[name]();
-      setLists(was => ({ ...was, [name]: found }));
-    } catch {
-      // Completion is a help: without it one types.
-    }
+    // Completion is a help: without it one types.
+    const found = await COMPLETION[name]().catch(() => []);
+    setLists(was => ({ ...was, [name]: found }));
   };
-  /** @param {Event} event */
-  const apply = event => {
-    event.preventDefault();
-    /** @type {Record<string, string>} */
-    const next = {};
-    for (const field of FIELDS) if (draft[field.name]?.trim()) next[field.name] = draft[field.name].trim();
-    for (const pair of headers.split(",")) {
-      const [name, ...value] = pair.split("=");
-      if (name.trim() && value.length) next[`header.${name.trim()}`] = value.join("=").trim();
-    }
-    navigate(withQuery("/console/tasks", { ...next, sort: new URLSearchParams(location.search).get("sort") }));
+  const apply = () => {
+    const named = FIELDS.map(({ name }) => [name, form[name]?.trim()]);
+    const headers = Object.entries(pairs(form.headers)).map(([name, value]) => [`header.${name}`, value]);
+    const sort = new URLSearchParams(location.search).get("sort");
+    navigate(withQuery("/console/tasks", { ...Object.fromEntries([...named, ...headers]), sort }));
   };
-  /** @param {typeof FIELDS[number]} field */
-  const input = field => {
-    const value = draft[field.name] ?? "";
-    const common = { label: field.label, name: field.name };
-    if (field.kind === "states") return html`<${States} value=${value} onInput=${set(field.name)} />`;
-    if (field.kind === "choice") {
-      return html`<${Field}
-        ...${common}
-        value=${value}
-        onInput=${set(field.name)}
-        options=${[["", "any"], ...(field.options ?? []).map(one => [one, one])]}
-      />`;
+  const input = (/** @type {typeof FIELDS[number]} */ { name, label, kind, options }) => {
+    const own = { label, ...field(name), value: form[name] ?? "" };
+    if (kind === "states") return html`<${States} ...${own} />`;
+    if (options) return html`<${Field} ...${own} options=${[["", "any"], ...options]} />`;
+    if (kind === "time") {
+      const onInput = (/** @type {string} */ value) => own.onInput(fromInput(value));
+      const time = { ...own, type: "datetime-local", value: toInput(own.value), onInput };
+      return html`<${Field} hint=${zoneName()} ...${time} />`;
     }
-    if (field.kind === "time") {
-      const onInput = (/** @type {string} */ v) => set(field.name)(fromInput(v));
-      return html`<${Field}
-        ...${common}
-        hint=${zoneName()}
-        type="datetime-local"
-        value=${toInput(value)}
-        onInput=${onInput}
-      />`;
-    }
-    return html`<${Field}
-      ...${common}
-      value=${value}
-      onInput=${set(field.name)}
-      list=${lists[field.name]}
-      onFocus=${complete(field.name)}
-    />`;
+    return html`<${Field} ...${own} list=${lists[name]} onFocus=${() => complete(name)} />`;
   };
-  return html`<form class="filters grid" onSubmit=${apply}>
-    ${FIELDS.filter(field => !field.more).map(input)}
+  return html`<${Form} class="filters grid" onSubmit=${apply}>
+    ${FIELDS.filter(one => !one.more).map(input)}
     <details open=${inMore}>
       <summary>More</summary>
       <div class="filters grid">
-        ${FIELDS.filter(field => field.more).map(input)}
+        ${FIELDS.filter(one => one.more).map(input)}
         <${Field}
           label="Headers"
           hint="name=value, …"
-          name="headers"
-          value=${headers}
-          onInput=${setHeaders}
-          list=${nextHeader(headers, lists.headers)}
-          onFocus=${complete("headers")}
+          ...${field("headers")}
+          list=${nextHeader(form.headers, lists.headers)}
+          onFocus=${() => complete("headers")}
         />
       </div>
     </details>
@@ -193,7 +160,7 @@ export function TaskFilter({ filter }) {
       <button class="primary">Filter</button>
       <a class="button quiet" href="/console/tasks">Reset</a>
     </div>
-  </form>`;
+  <//>`;
 }
 
 /** @param {{ value: string, onInput: (value: string) => void }} props */
@@ -210,9 +177,7 @@ function States({ value, onInput }) {
       <div class="card menu-box">
         ${STATES.map(
           state =>
-            html`<${Check}
-              checked=${chosen.includes(state)}
-              onChange=${(/** @type {boolean} */ on) => toggle(state, on)}
+            html`<${Check} value=${chosen.includes(state)} onInput=${(/** @type {boolean} */ on) => toggle(state, on)}
               >${state}<//
             >`,
         )}
@@ -226,80 +191,64 @@ function States({ value, onInput }) {
 const OFFERED = ["redrive", "fire", "cancel", "discard"];
 const AT_ONCE = 4;
 
-/**
- * @param {any[]} tasks
- * @param {(task: any) => Promise<any>} send
- * @returns {Promise<{ done: number, errors: any[] }>}
- */
+/** What the API refused. @param {any[]} tasks @param {(task: any) => Promise<any>} send */
 async function each(tasks, send) {
   const left = [...tasks];
   /** @type {any[]} */
   const errors = [];
-  let done = 0;
   const work = async () => {
-    for (let task = left.shift(); task; task = left.shift()) {
-      try {
-        await send(task);
-        done++;
-      } catch (error) {
-        errors.push(error);
-      }
-    }
+    for (let task = left.shift(); task; task = left.shift()) await send(task).catch(error => errors.push(error));
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
-  return { done, errors };
+  return errors;
 }
 
 /** @param {{ filter: Record<string, string>, chosen: Map<string, any>, onClear: () => void, onDone: () => void }} props */
-export function Selection({ filter, chosen, onClear, onDone }) {
+function Selection({ filter, chosen, onClear, onDone }) {
   // The tasks as they were when the question was asked: what changes meanwhile is not acted on unseen.
   const [asking, setAsking] = useState(/** @type {{ name: string, tasks: any[] } | null} */ (null));
   if (!chosen.size) return html`<${AllThatMatch} filter=${filter} />`;
-  const able = (/** @type {string} */ action) =>
-    [...chosen.values()].filter(
-      task => BULK_ACTIONS[action].states.includes(task.state) && !(action === "redrive" && task.replaced_by),
+  const button = (/** @type {string} */ name) => {
+    const { label, states, danger } = BULK_ACTIONS[name];
+    const able = [...chosen.values()].filter(
+      task => states.includes(task.state) && !(name === "redrive" && task.replaced_by),
     );
-  const why = (/** @type {string} */ action) => {
-    const tasks = able(action);
-    if (!tasks.length) return `None of them is ${BULK_ACTIONS[action].states.join(" or ")}.`;
-    return tasks.map(task => refusal(action, task.queue)).find(Boolean) ?? "";
+    const why = able.length
+      ? able.map(task => refusal(name, task.queue)).find(Boolean)
+      : `None of them is ${states.join(" or ")}.`;
+    return html`<${Act}
+      class="small ${danger ? "danger" : ""}"
+      why=${why}
+      onClick=${() => setAsking({ name, tasks: able })}
+      >${label} ${count(able.length)}<//
+    >`;
   };
-  const tasks = asking?.tasks ?? [];
-  const action = BULK_ACTIONS[asking?.name ?? ""];
   return html`<div class="row" role="group" aria-label="Chosen tasks">
     <b>${plural(chosen.size, "task")} chosen</b>
-    ${OFFERED.map(
-      name =>
-        html`<${Act}
-          class="small ${BULK_ACTIONS[name].danger ? "danger" : ""}"
-          why=${why(name)}
-          onClick=${() => setAsking({ name, tasks: able(name) })}
-          >${BULK_ACTIONS[name].label} ${count(able(name).length)}<//
-        >`,
-    )}
+    ${OFFERED.map(button)}
     <button type="button" class="small quiet" onClick=${onClear}>Choose none</button>
-    ${
-      asking &&
-      html`<${Confirm}
-        title="${action.label} ${plural(tasks.length, "task")}"
-        button="${action.label} ${plural(tasks.length, "task")}"
-        danger=${action.danger}
-        text=${tasks.length < chosen.size && `${plural(chosen.size - tasks.length, "chosen task")} in other states stay as they are.`}
-        send=${async (/** @type {string} */ reason) => {
-          const result = await each(tasks, task => act(task, asking.name, reason ? { reason } : {}));
-          if (result.errors.length && !result.done) throw result.errors[0];
-          return result;
-        }}
-        onDone=${(/** @type {any} */ result) => {
-          setAsking(null);
-          const failed = result.errors.length ? ` ${result.errors.length} refused: ${result.errors[0].message}` : "";
-          say(`${plural(result.done, "task")} ${action.past}.${failed}`);
-          onDone();
-        }}
-        onClose=${() => setAsking(null)}
-      />`
-    }
+    ${asking && html`<${Ask} ...${asking} others=${chosen.size - asking.tasks.length} onClose=${() => setAsking(null)} onDone=${onDone} />`}
   </div>`;
+}
+
+/** @param {{ name: string, tasks: any[], others: number, onClose: () => void, onDone: () => void }} props */
+function Ask({ name, tasks, others, onClose, onDone }) {
+  const action = BULK_ACTIONS[name];
+  const what = `${action.label} ${plural(tasks.length, "task")}`;
+  return html`<${Confirm}
+    title=${what}
+    button=${what}
+    danger=${action.danger}
+    text=${others > 0 && `${plural(others, "chosen task")} in other states stay as they are.`}
+    send=${async (/** @type {any} */ given) => {
+      const errors = await each(tasks, task => act(task, name, given));
+      if (errors.length === tasks.length) throw errors[0];
+      return errors;
+    }}
+    said=${(/** @type {any[]} */ errors) => `${plural(tasks.length - errors.length, "task")} ${action.past}.${errors.length ? ` ${errors.length} refused: ${errors[0].message}` : ""}`}
+    onDone=${onDone}
+    onClose=${onClose}
+  />`;
 }
 
 /** @param {{ filter: Record<string, string> }} props */

@@ -4,7 +4,7 @@ import { liveSwitch, useAtom, zone } from "../lib/atom.js";
 import { html } from "../lib/html.js";
 import { useSend } from "../lib/live.js";
 import { base, useLocation } from "../lib/router.js";
-import { Check, Field } from "../parts/form.js";
+import { Check, Field, Form } from "../parts/form.js";
 import { Facts, Page, Problem, Section } from "../parts/page.js";
 import { Text } from "../parts/text.js";
 
@@ -62,10 +62,10 @@ export function You() {
       </ul>
     <//>
     <${Section} title="This browser">
-      <${Check} checked=${zoned === "local"} onChange=${(/** @type {boolean} */ on) => zone.set(on ? "local" : "utc")}
+      <${Check} value=${zoned === "local"} onInput=${(/** @type {boolean} */ on) => zone.set(on ? "local" : "utc")}
         >times in local time instead of UTC<//
       >
-      <${Check} checked=${live === "on"} onChange=${(/** @type {boolean} */ on) => liveSwitch.set(on ? "on" : "off")}
+      <${Check} value=${live === "on"} onInput=${(/** @type {boolean} */ on) => liveSwitch.set(on ? "on" : "off")}
         >live updates<//
       >
     <//>
@@ -95,9 +95,7 @@ export function SignIn() {
   useEffect(() => {
     document.title = "Sign in · Rung";
   }, []);
-  /** @param {Event} event */
-  const submit = async event => {
-    event.preventDefault();
+  const submit = async () => {
     await send(() => signIn(token.trim()));
     setToken("");
   };
@@ -110,7 +108,7 @@ export function SignIn() {
       ${who.sign_in.oidc && who.sign_in.token && html`<p class="faint">or</p>`}
       ${
         who.sign_in.token &&
-        html`<form onSubmit=${submit} class="stack">
+        html`<${Form} onSubmit=${submit} class="stack">
           <${Field} label="Token" type="password" name="token" value=${token} onInput=${setToken} required autofocus />
           <button class=${who.sign_in.oidc ? "" : "primary"} disabled=${busy || !token.trim()}>
             ${busy ? "Signing in…" : "Sign in"}
@@ -119,7 +117,7 @@ export function SignIn() {
             A token of <code>http.tokens_file</code>, <code>http.token_file</code> or
             <code>http.read_token_file</code> of the config.
           </p>
-        </form>`
+        <//>`
       }
       <${Problem} error=${error} />
     </div>

@@ -40,12 +40,56 @@ export function fromQuery(query) {
   return filter;
 }
 
-/** What each action may be done to, and what it is called. @type {Record<string, { label: string, states: string[], past: string, danger?: boolean }>} */
+/** Names and values of "name=value, …". @param {string} text @returns {Record<string, string>} */
+export const pairs = text =>
+  Object.fromEntries(
+    text
+      .split(/[\n,]/)
+      .map(pair => pair.split("="))
+      .filter(([name, ...value]) => name.trim() && value.length)
+      .map(([name, ...value]) => [name.trim(), value.join("=").trim()]),
+  );
+
+/**
+ * What can be done to one task in these `states`,. Success is said as `past`, with "It is" before it.
+ * @type {Record<string, { label: string, states: string[], past: string, text?: string, danger?: boolean }>}
+ */
+export const ACTIONS = {
+  redrive: {
+    label: "Redrive",
+    states: ["parked", "scheduled", "succeeded", "awaiting", "replaced"],
+    past: "sent again",
+    text: "It is sent now, and begins at the first level again.",
+  },
+  fire: { label: "Fire now", states: ["scheduled"], past: "made due now", text: "It is due now instead of later." },
+  reschedule: {
+    label: "Reschedule",
+    states: ["scheduled"],
+    past: "rescheduled",
+    text: "The same attempt, at another time.",
+  },
+  finish: {
+    label: "Report a result",
+    states: ["scheduled", "publishing", "awaiting", "parked", "succeeded"],
+    past: "reported",
+    text: "On behalf of the consumer.",
+  },
+  cancel: { label: "Cancel", states: ["scheduled"], past: "cancelled", text: "It will not be sent.", danger: true },
+  discard: {
+    label: "Discard",
+    states: ["parked", "scheduled"],
+    past: "discarded",
+    text: "It is given up. It stays in the database until retention deletes it.",
+    danger: true,
+  },
+};
+
+/** What a bulk does. @type {typeof ACTIONS} */
 export const BULK_ACTIONS = {
-  redrive: { label: "Redrive", states: ["parked"], past: "sent again" },
-  fire: { label: "Fire now", states: ["scheduled"], past: "made due now" },
-  cancel: { label: "Cancel", states: ["scheduled"], past: "cancelled", danger: true },
-  discard: { label: "Discard", states: ["parked", "scheduled"], past: "discarded", danger: true },
+  redrive: { ...ACTIONS.redrive, states: ["parked"] },
+  fire: ACTIONS.fire,
+  cancel: ACTIONS.cancel,
+  discard: ACTIONS.discard,
   succeed: { label: "Report success", states: ["awaiting"], past: "reported as succeeded" },
   fail: { label: "Report failure", states: ["awaiting"], past: "reported as failed", danger: true },
 };

@@ -1,11 +1,11 @@
-// A button for something that one may not always do: then it is disabled, and says why.
+// Buttons, fields, dialogs, and what is said when something was done.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { atom, useAtom } from "../lib/atom.js";
 import { html } from "../lib/html.js";
 import { useSend } from "../lib/live.js";
 import { Problem } from "./page.js";
 
-/** @param {{ why?: string, onClick?: () => void, href?: string, class?: string, children?: any, label?: string }} props */
+/** A button for something that one may not always do: then it is disabled, and says why. @param {{ why?: string, onClick?: () => void, href?: string, class?: string, children?: any, label?: string }} props */
 export function Act({ why = "", onClick, href, class: look = "", children, label }) {
   if (href && !why) return html`<a class="button ${look}" href=${href} aria-label=${label}>${children}</a>`;
   return html`<button
@@ -21,22 +21,35 @@ export function Act({ why = "", onClick, href, class: look = "", children, label
 }
 
 /**
+ * What a form has, and what its fields are tied to by name.
+ * @template {Record<string, any>} T
+ * @param {T} begin
+ */
+export function useForm(begin) {
+  const [form, setForm] = useState(begin);
+  const field = (/** @type {string} */ name) => ({
+    name,
+    value: form[name],
+    onInput: (/** @type {any} */ value) => setForm(was => ({ ...was, [name]: value })),
+  });
+  return { form, setForm, field };
+}
+
+/** Sending it loads no other page. @param {{ onSubmit: () => any, [more: string]: any }} props */
+export const Form = ({ onSubmit, ...more }) =>
+  html`<form onSubmit=${(/** @type {Event} */ e) => (e.preventDefault(), onSubmit())} ...${more} />`;
+
+/**
  * A text, or with `options` a choice, or with `rows` several lines. Everything else is as an input has it.
- * @param {{ label: string, hint?: string, value: any, onInput?: (value: string) => void, options?: string[] | [string, string][],
+ * @param {{ label: string, hint?: string, value: any, onInput?: (value: string) => void, options?: (string | [string, string])[],
  *   list?: string[], name?: string, onChange?: (value: string) => void, rows?: number, [more: string]: any }} props
  */
 export function Field({ label, hint, onInput, options, list, name = label, onChange, rows, ...more }) {
   const listId = list?.length ? `list-${name.replace(/\W/g, "-")}` : undefined;
   const given = (/** @type {((value: string) => void) | undefined} */ to) =>
     to && ((/** @type {any} */ e) => to(e.target.value));
-  const text = {
-    name,
-    spellcheck: false,
-    autocomplete: "off",
-    ...more,
-    onInput: given(onInput),
-    onChange: given(onChange),
-  };
+  const both = { onInput: given(onInput), onChange: given(onChange) };
+  const text = { name, spellcheck: false, autocomplete: "off", ...more, ...both };
   return html`<label class="field">
     <span>${label} ${hint && html`<small>${hint}</small>`}</span>
     ${
@@ -55,10 +68,10 @@ export function Field({ label, hint, onInput, options, list, name = label, onCha
   </label>`;
 }
 
-/** @param {{ checked: boolean, onChange: (on: boolean) => void, children?: any }} props */
-export const Check = ({ checked, onChange, children }) =>
+/** @param {{ value: boolean, onInput: (on: boolean) => void, children?: any }} props */
+export const Check = ({ value, onInput, children }) =>
   html`<label class="row"
-    ><input type="checkbox" checked=${checked} onChange=${(/** @type {any} */ e) => onChange(e.target.checked)} />
+    ><input type="checkbox" checked=${value} onChange=${(/** @type {any} */ e) => onInput(e.target.checked)} />
     <span>${children}</span></label
   >`;
 
@@ -112,36 +125,28 @@ export function Dialog({ title, onClose, children }) {
  * @property {boolean} [danger]
  * @property {any} [text]
  * @property {any} [fields] between the text and the reason
- * @property {boolean} [reason] whether a reason may be given
  * @property {string} [disabled] why it cannot be sent yet
- * @property {(reason: string) => Promise<any>} send
- * @property {(answer: any) => void} onDone
+ * @property {(given: { reason?: string }) => Promise<any>} send
+ * @property {(answer: any) => string} said what is said then
+ * @property {() => any} onDone
  * @property {() => void} onClose
  */
 
 /** @param {Ask} props */
-export function Confirm({ title, button, danger, text, fields, reason = true, disabled, send, onDone, onClose }) {
-  const [why, setWhy] = useState("");
+export function Confirm({ title, button, danger, text, fields, disabled, send, said, onDone, onClose }) {
+  const [reason, setReason] = useState("");
   const { busy, error, send: sendIt } = useSend();
-  /** @param {Event} event */
-  const submit = event => {
-    event.preventDefault();
-    sendIt(async () => onDone(await send(why.trim())));
-  };
+  const submit = () =>
+    sendIt(async () => {
+      say(said(await send(reason.trim() ? { reason: reason.trim() } : {})));
+      onClose();
+      onDone();
+    });
+  const more = { maxlength: 1000, autofocus: !fields };
   return html`<${Dialog} title=${title} onClose=${onClose}>
-    <form onSubmit=${submit} class="stack">
+    <${Form} onSubmit=${submit} class="stack">
       ${text && html`<div>${text}</div>`} ${fields}
-      ${
-        reason &&
-        html`<${Field}
-          label="Reason"
-          hint="for the audit"
-          maxlength="1000"
-          value=${why}
-          onInput=${setWhy}
-          autofocus=${!fields}
-        />`
-      }
+      <${Field} label="Reason" hint="for the audit" value=${reason} onInput=${setReason} ...${more} />
       <${Problem} error=${error} />
       <div class="row end">
         <button type="button" onClick=${onClose}>Close</button>
@@ -149,24 +154,24 @@ export function Confirm({ title, button, danger, text, fields, reason = true, di
           ${busy ? "Sending…" : button}
         </button>
       </div>
-    </form>
+    <//>
   <//>`;
 }
 
 // Says that something was done, for a moment and to screen readers.
 
-const said = atom("");
+const saying = atom("");
 /** @type {number | undefined} */
 let timer;
 
 /** @param {string} text */
 export function say(text) {
-  said.set(text);
+  saying.set(text);
   clearTimeout(timer);
-  timer = setTimeout(() => said.set(""), 6000);
+  timer = setTimeout(() => saying.set(""), 6000);
 }
 
 export function Toast() {
-  const text = useAtom(said);
+  const text = useAtom(saying);
   return html`<div class="toast ${text ? "shown" : ""}" role="status" aria-live="polite">${text}</div>`;
 }

@@ -5,7 +5,8 @@ import { capital, count, duration, plural } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { stringify } from "../lib/json.js";
 import { useSend } from "../lib/live.js";
-import { Field } from "./form.js";
+import { pairs } from "./filter.js";
+import { Field, Form, useForm } from "./form.js";
 import { Facts, Problem } from "./page.js";
 import { Text } from "./text.js";
 
@@ -82,41 +83,33 @@ export function Rules({ config }) {
 
 /** @param {{ queue: string }} props */
 export function Simulate({ queue }) {
-  const [type, setType] = useState("");
-  const [error, setError] = useState("");
-  const [headers, setHeaders] = useState("");
+  const { form, field } = useForm({ type: "", error: "", headers: "" });
   const [answer, setAnswer] = useState(/** @type {any} */ (null));
-  const { error: problem, send } = useSend();
-  /** @param {Event} event */
-  const ask = event => {
-    event.preventDefault();
+  const { error, send } = useSend();
+  const ask = () => {
     setAnswer(null);
-    send(async () => {
-      const named = headers
-        .split(/[\n,]/)
-        .map(line => line.split("="))
-        .filter(pair => pair.length > 1 && pair[0].trim())
-        .map(([name, ...value]) => [name.trim(), value.join("=").trim()]);
+    const headers = pairs(form.headers);
+    send(async () =>
       setAnswer(
         await post("/v1/simulate", {
           queue,
-          ...(type.trim() && { error_type: type.trim() }),
-          ...(error.trim() && { error: error.trim() }),
-          ...(named.length && { headers: Object.fromEntries(named) }),
+          ...(form.type.trim() && { error_type: form.type.trim() }),
+          ...(form.error.trim() && { error: form.error.trim() }),
+          ...(Object.keys(headers).length && { headers }),
         }),
-      );
-    });
+      ),
+    );
   };
   const rows = answer && Object.entries(answer).filter(([name]) => name !== "queue");
-  return html`<form class="stack" onSubmit=${ask}>
+  return html`<${Form} class="stack" onSubmit=${ask}>
     <p class="faint">If a message failed with this, what would the rules decide? Nothing is sent.</p>
     <div class="grid">
-      <${Field} label="Error type" value=${type} onInput=${setType} />
-      <${Field} label="Headers" hint="name=value, …" value=${headers} onInput=${setHeaders} />
+      <${Field} label="Error type" ...${field("type")} />
+      <${Field} label="Headers" hint="name=value, …" ...${field("headers")} />
     </div>
-    <${Field} label="Error" value=${error} onInput=${setError} />
+    <${Field} label="Error" ...${field("error")} />
     <div class="row"><button>Simulate</button></div>
-    <${Problem} error=${problem} />
+    <${Problem} error=${error} />
     ${rows && html`<div role="status"><${Facts} rows=${rows.map((/** @type {[string, any]} */ [name, value]) => [nameOf(name), said(name, value)])} /></div>`}
-  </form>`;
+  <//>`;
 }

@@ -7,12 +7,13 @@ import { count, zoneName } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { liveState, trouble } from "../lib/live.js";
 import { navigate, to } from "../lib/router.js";
-import { Dialog, Toast } from "./form.js";
+import { Dialog, Form, Toast } from "./form.js";
+import { Facts } from "./page.js";
 import { Text } from "./text.js";
 
-export const helpOpen = atom(false);
+const helpOpen = atom(false);
 
-export const PAGES = /** @type {[string, string, string][]} */ ([
+const PAGES = /** @type {[string, string, string][]} */ ([
   ["o", "Overview", "/"],
   ["c", "Causes", "/console/causes"],
   ["q", "Queues", "/console/queues"],
@@ -93,28 +94,19 @@ const WORDS = [
   ["Gate", "what holds a queue back: a pause, a window, a breaker, a rate"],
 ];
 
-export const Help = () =>
+const Help = () =>
   html`<${Dialog} title="Help" onClose=${() => helpOpen.set(false)}>
     <div class="grid help">
-      ${list("Keys", KEYS, key => key.split(" ").map(one => html`<kbd>${one}</kbd> `))}
-      ${list("Words", WORDS, word => word)}
+      <section>
+        <h3>Keys</h3>
+        <${Facts} rows=${KEYS.map(([keys, what]) => [keys.split(" ").map(key => html`<kbd>${key}</kbd> `), what])} />
+      </section>
+      <section>
+        <h3>Words</h3>
+        <${Facts} rows=${WORDS} />
+      </section>
     </div>
   <//>`;
-
-/** @param {string} title @param {string[][]} rows @param {(name: string) => any} shown */
-const list = (title, rows, shown) =>
-  html`<section>
-    <h3>${title}</h3>
-    <dl>
-      ${rows.map(
-        ([name, what]) =>
-          html`<div>
-            <dt>${shown(name)}</dt>
-            <dd>${what}</dd>
-          </div>`,
-      )}
-    </dl>
-  </section>`;
 
 // What stands around each page: the way to the others, search, live updates, the zone of times, who you are.
 
@@ -129,15 +121,7 @@ function find(text) {
 
 function Search() {
   const [text, setText] = useState("");
-  return html`<form
-    role="search"
-    class="search"
-    onSubmit=${(/** @type {Event} */ e) => {
-      e.preventDefault();
-      find(text);
-      setText("");
-    }}
-  >
+  return html`<${Form} role="search" class="search" onSubmit=${() => (find(text), setText(""))}>
     <input
       type="search"
       data-search
@@ -147,7 +131,7 @@ function Search() {
       onInput=${(/** @type {any} */ e) => setText(e.target.value)}
     />
     <kbd aria-hidden="true">/</kbd>
-  </form>`;
+  <//>`;
 }
 
 const LIVE = /** @type {Record<string, [string, string]>} */ ({
@@ -196,15 +180,7 @@ export function Shell({ path, children }) {
   const current = (/** @type {string} */ href) =>
     href === "/" ? path === "/" || path === "/console" : path === href || path.startsWith(href + "/");
   return html`<div class="shell">
-    <a
-      class="skip"
-      href="#main"
-      onClick=${(/** @type {Event} */ e) => {
-        e.preventDefault();
-        document.getElementById("main")?.focus();
-      }}
-      >Skip to the page</a
-    >
+    <a class="skip" href="#main">Skip to the page</a>
     <nav class="side" aria-label="Console">
       <div class="side-in">
         <a class="row brand" href="/"><img src="/favicon.svg" alt="" width="22" height="22" /> Rung</a>

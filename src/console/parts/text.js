@@ -6,6 +6,7 @@ import { html } from "../lib/html.js";
 import { to } from "../lib/router.js";
 
 const NAMES = /** @type {Record<number, string>} */ ({
+  0x001b: "escape",
   0x00ad: "soft hyphen",
   0x061c: "Arabic letter mark",
   0x200b: "zero-width space",
@@ -33,19 +34,12 @@ const UNSEEN =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 /* eslint-enable no-control-regex */
 
-/** @param {string} char */
-function shown(char) {
+/** What is shown of a character, and its name. @param {string} char */
+function unseen(char) {
   const code = char.codePointAt(0) ?? 0;
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
-  return "U+" + code.toString(16).toUpperCase().padStart(4, "0");
-}
-
-/** @param {string} char */
-function named(char) {
-  const code = char.codePointAt(0) ?? 0;
-  const name = NAMES[code] ?? (code === 0x1b ? "escape" : "control character");
-  return `U+${code.toString(16).toUpperCase().padStart(4, "0")} ${name}`;
+  const number = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+  const picture = code < 0x20 ? String.fromCodePoint(0x2400 + code) : code === 0x7f ? "\u2421" : number;
+  return { shown: picture, named: `${number} ${NAMES[code] ?? "control character"}` };
 }
 
 /**
@@ -63,7 +57,7 @@ export function pieces(text, lines) {
     if (lines && (char === "\n" || char === "\t")) continue;
     if (lines && char === "\r" && text[hit.index + 1] === "\n") continue;
     if (hit.index > last) found.push(text.slice(last, hit.index));
-    found.push({ shown: shown(char), named: named(char) });
+    found.push(unseen(char));
     last = hit.index + char.length;
   }
   if (last < text.length) found.push(text.slice(last));
@@ -71,7 +65,7 @@ export function pieces(text, lines) {
 }
 
 /** The same as one string, for titles and labels. @param {any} text */
-export const plain = text => String(text ?? "").replace(UNSEEN, shown);
+export const plain = text => String(text ?? "").replace(UNSEEN, char => unseen(char).shown);
 
 /**
  * An error in one line. A text often begins with its type: it is not said twice.
@@ -117,12 +111,9 @@ export function Time({ at, full = false, ms = false }) {
   useAtom(zone);
   if (!at) return html`<span class="faint">–</span>`;
   return full
-    ? html`<time datetime=${at} title=${relativeNow(at)}>${written(at, { ms })}</time>`
+    ? html`<time datetime=${at} title=${relative(at)}>${written(at, { ms })}</time>`
     : html`<${Ago} at=${at} />`;
 }
-
-/** @param {string} at */
-const relativeNow = at => relative(at);
 
 /** @param {{ at: string }} props */
 function Ago({ at }) {
