@@ -27,7 +27,7 @@ elseif(EXISTS ${SOURCE}/package.json)
     # Beside node_modules, where Node.js looks for packages.
     file(REMOVE_RECURSE ${WORK}/lib ${WORK}/pages ${WORK}/parts ${WORK}/style)
     file(COPY ${SOURCE}/ DESTINATION ${WORK} PATTERN node_modules EXCLUDE)
-    execute_process(COMMAND node build.js --outdir out WORKING_DIRECTORY ${WORK}
+    execute_process(COMMAND ${NPM} run --silent build -- --outdir=out WORKING_DIRECTORY ${WORK}
       RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said TIMEOUT 120)
     if(failed)
       message(FATAL_ERROR "the console does not build: ${said}")

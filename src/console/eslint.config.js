@@ -25,5 +25,4 @@ export default [
       eqeqeq: "error",
     },
   },
-  { files: ["build.js"], languageOptions: { globals: globals.node } },
 ];

@@ -1,12 +1,7 @@
 // Bodies: bytes from base64, as text or as hexadecimal digits.
 
 /** @param {string} base64 */
-export function fromBase64(base64) {
-  const binary = atob(base64);
-  const bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
-  return bytes;
-}
+export const fromBase64 = base64 => Uint8Array.from(atob(base64), char => char.charCodeAt(0));
 
 /** @param {Uint8Array} bytes */
 export function toBase64(bytes) {
@@ -28,15 +23,11 @@ export function utf8(bytes) {
 export function hex(bytes, limit = 16384) {
   const lines = [];
   for (let i = 0; i < Math.min(bytes.length, limit); i += 16) {
-    const row = bytes.subarray(i, Math.min(i + 16, limit));
-    let digits = "";
-    let chars = "";
-    for (let j = 0; j < 16; j++) {
-      digits += j < row.length ? row[j].toString(16).padStart(2, "0") + " " : "   ";
-      if (j === 7) digits += " ";
-      if (j < row.length) chars += row[j] >= 0x20 && row[j] < 0x7f ? String.fromCharCode(row[j]) : ".";
-    }
-    lines.push(`${i.toString(16).padStart(8, "0")}  ${digits} ${chars}`);
+    const row = [...bytes.subarray(i, Math.min(i + 16, limit))];
+    const digits = row.map(byte => byte.toString(16).padStart(2, "0"));
+    const chars = row.map(byte => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : "."));
+    const halves = [digits.slice(0, 8), digits.slice(8)].map(half => half.join(" ").padEnd(23));
+    lines.push(`${i.toString(16).padStart(8, "0")}  ${halves.join("  ")}  ${chars.join("")}`);
   }
   return lines.join("\n");
 }

@@ -24,18 +24,9 @@ export function useFigures() {
 // A queue as several answers of the API know it.
 
 /**
- * @typedef {object} QueueSummary as in GET /v1/queues, and:
- * @property {string} queue
- * @property {string} state
- * @property {string | null} [reason]
- * @property {string | null} [by]
- * @property {string | null} [until]
- * @property {string | null} next_due_at
- * @property {number} waiting
- * @property {Record<string, number>} tasks by state
- * @property {number} overdue
- * @property {number} dueSoon
- * @property {number | null} share on time in the last hour; null: nothing was promised
+ * A queue as GET /v1/queues has it, and its `tasks` by state, what is `overdue`, what is `dueSoon`, and the `share` that
+ * was on time in the last hour; null: nothing was promised.
+ * @typedef {any} QueueSummary
  */
 
 /**

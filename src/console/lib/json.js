@@ -43,18 +43,17 @@ export function pretty(text) {
   }
   let out = "";
   let depth = 0;
-  const tokens = text.match(/"(?:[^"\\]|\\.)*"|[^\s"[\]{},:]+|[[\]{},:]/g) ?? [];
   const line = () => "\n" + "  ".repeat(Math.min(depth, 100));
-  tokens.forEach((token, i) => {
-    const empty = /[[{]/.test(token) ? /[\]}]/.test(tokens[i + 1] ?? "") : /[[{]/.test(tokens[i - 1] ?? "");
+  for (const token of text.match(/"(?:[^"\\]|\\.)*"|[[{]\s*[\]}]|[^\s"[\]{},:]+|[[\]{},:]/g) ?? []) {
     if (token === "{" || token === "[") {
       depth++;
-      out += token + (empty ? "" : line());
+      out += token + line();
     } else if (token === "}" || token === "]") {
       depth--;
-      out += (empty ? "" : line()) + token;
+      out += line() + token;
     } else if (token === ",") out += token + line();
-    else out += token === ":" ? ": " : token;
-  });
+    else if (token === ":") out += ": ";
+    else out += /^[[{]/.test(token) ? token[0] + token.at(-1) : token;
+  }
   return out;
 }

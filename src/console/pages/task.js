@@ -11,6 +11,7 @@ import { Value } from "../parts/filter.js";
 import { Choice } from "../parts/form.js";
 import { Copy, Facts, Loading, Page, Problem, Section } from "../parts/page.js";
 import { HeldBy } from "../parts/queues.js";
+import { silenceOf } from "../parts/rules.js";
 import { AuditTable, Changed } from "../parts/tables.js";
 import { TaskActions } from "../parts/task_actions.js";
 import { Badge, ErrorText, QueueLink, stateOf, Text, Time, toneOf } from "../parts/text.js";
@@ -24,14 +25,6 @@ async function readTask(id, options) {
     get(`${path}/origin`, options).catch(() => null),
   ]);
   return { task, audit: audit.changes, origin: origin?.origin ?? null };
-}
-
-/** @param {any} success */
-function silence(success) {
-  if (!success) return null;
-  const [name, after] = Object.entries(success)[0];
-  const text = typeof after === "number" ? duration(after) : String(after);
-  return name === "presumed_after" ? `counts as success after ${text}` : `counts as failure after ${text}`;
 }
 
 /** @param {{ params: { id: string } }} props */
@@ -86,7 +79,7 @@ export function Task({ params }) {
               "Attempts",
               `${task.attempt}${task.max_attempts ? ` of at most ${task.max_attempts}` : ""}${task.uncounted_attempts ? `, ${task.uncounted_attempts} not counted` : ""}`,
             ],
-            ["Silence", silence(task.silence)],
+            ["Silence", silenceOf(task.silence)],
             ["Message-id", task.message_id && html`<${Text} value=${task.message_id} />`],
             ["Correlation id", task.correlation_id && html`<${Text} value=${task.correlation_id} />`],
             ["Tag", task.tag && html`<${Text} value=${task.tag} />`],
@@ -108,7 +101,7 @@ export function Task({ params }) {
       </aside>
     </div>
     <${Section} title="Message"
-      ><${MessageView} id=${task.retry_id} version=${task.version} why=${refusal("body", task.queue)} origin=${origin}
+      ><${MessageView} id=${task.retry_id} why=${refusal("body", task.queue)} origin=${origin}
     /><//>
     <${Section} title="Changes by hand">
       ${audit.length ? html`<${AuditTable} rows=${audit} without=${["Task"]} />` : html`<p class="faint">None.</p>`}
@@ -119,7 +112,7 @@ export function Task({ params }) {
 // The life of a task as a line that branches: where it came from, each attempt, what people did, what became of it.
 
 /** @param {{ task: any, audit: any[] }} props */
-export function Life({ task, audit }) {
+function Life({ task, audit }) {
   /** @type {{ at: string, view: any }[]} */
   const events = [
     ...task.history.map((/** @type {any} */ attempt) => ({
@@ -132,92 +125,73 @@ export function Life({ task, audit }) {
     })),
   ].sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
   const others = /** @type {string[]} */ (task.children).filter(child => child !== task.replaced_by);
+  const delay = task.kind === "delay";
   return html`<ol class="life">
-    ${
-      task.parent_id &&
-      html`<li class="branch">
-        <${Dot} tone="blue" />
-        <p>Continues <${TaskLink} id=${task.parent_id} /></p>
-      </li>`
-    }
-    <li>
-      <${Dot} tone=${task.kind === "delay" ? "gray" : "red"} />
-      <p>
-        <b>${task.kind === "delay" ? "Submitted" : "Failed, and came here"}</b>
-        <small><${Time} at=${task.created_at} full ms /></small>
-      </p>
-      ${task.error_queue && html`<p class="faint">from the error queue <${Text} value=${task.error_queue} /></p>`}
-    </li>
+    ${task.parent_id && html`<${Event} class="branch">Continues <${TaskLink} id=${task.parent_id} /><//>`}
+    <${Event}
+      tone=${delay ? "gray" : "red"}
+      at=${task.created_at}
+      more=${task.error_queue && html`<p class="faint">from the error queue <${Text} value=${task.error_queue} /></p>`}
+    >
+      <b>${delay ? "Submitted" : "Failed, and came here"}</b>
+    <//>
     ${events.map(event => event.view)}
     <${Now} task=${task} />
-    ${
-      task.replaced_by &&
-      html`<li class="branch out">
-        <${Dot} tone="blue" />
-        <p>Replaced by <${TaskLink} id=${task.replaced_by} />, an edited copy</p>
-      </li>`
-    }
-    ${others.map(
-      child =>
-        html`<li class="branch out">
-          <${Dot} tone="blue" />
-          <p>Continued by <${TaskLink} id=${child} /></p>
-        </li>`,
-    )}
+    ${task.replaced_by && html`<${Event} class="branch out">Replaced by <${TaskLink} id=${task.replaced_by} />, an edited copy<//>`}
+    ${others.map(child => html`<${Event} class="branch out">Continued by <${TaskLink} id=${child} /><//>`)}
   </ol>`;
 }
 
-/** @param {{ tone: string }} props */
-const Dot = ({ tone }) => html`<i class="dot ${tone}"></i>`;
+/** @param {{ tone?: string, class?: string, at?: string | null, more?: any, children?: any }} props */
+const Event = ({ tone = "blue", class: look, at, more, children }) =>
+  html`<li class=${look}>
+    <i class="dot ${tone}"></i>
+    <p>${children} ${at && html`<small><${Time} at=${at} full ms /></small>`}</p>
+    ${more}
+  </li>`;
 
 /** @param {{ id: string }} props */
 const TaskLink = ({ id }) => html`<a class="id" href=${to("tasks", id)}>${id}</a>`;
 
 /** @param {{ attempt: any }} props */
 function Attempt({ attempt }) {
-  return html`<li>
-    <${Dot} tone=${toneOf(attempt.outcome)} />
-    <p>
-      <b>Attempt ${attempt.attempt}</b> <span class="faint">level ${attempt.level}</span>
-      <${Badge} is=${attempt.outcome} />
-      <small><${Time} at=${attempt.published_at ?? attempt.due_at} full ms /></small>
-    </p>
-    <p class="faint">
-      due <${Time} at=${attempt.due_at} full ms />${attempt.published_at ? "" : ", not published yet"}${
-        attempt.late_ms !== null && attempt.late_ms !== undefined
-          ? html`,
-              <span class=${attempt.late_ms > 1000 ? "amber" : ""}
-                >${attempt.late_ms > 0 ? `late by ${duration(attempt.late_ms)}` : "on time"}</span
-              >`
-          : null
-      }${attempt.outcome_at && html`, answered after ${duration(Date.parse(attempt.outcome_at) - Date.parse(attempt.published_at ?? attempt.due_at))}`}${
+  const sent = attempt.published_at ?? attempt.due_at;
+  const late = attempt.late_ms ?? null;
+  const more = html`<p class="faint">
+      due
+      <${Time}
+        at=${attempt.due_at}
+        full
+        ms
+      />${attempt.published_at ? "" : ", not published yet"}${late !== null && html`, <span class=${late > 1000 ? "amber" : ""}>${late > 0 ? `late by ${duration(late)}` : "on time"}</span>`}${
+        attempt.outcome_at && `, answered after ${duration(Date.parse(attempt.outcome_at) - Date.parse(sent))}`
+      }${
         attempt.executor && html`, handled by <${Text} value=${attempt.executor} />`
       }${attempt.node && html`, sent by <${Text} value=${attempt.node} />`}${attempt.rule && html`, rule <code>${attempt.rule}</code>`}
     </p>
-    ${attempt.error && html`<div><${ErrorText} value=${attempt.error} /></div>`}
-  </li>`;
+    ${attempt.error && html`<div><${ErrorText} value=${attempt.error} /></div>`}`;
+  return html`<${Event} tone=${toneOf(attempt.outcome)} at=${sent} more=${more}>
+    <b>Attempt ${attempt.attempt}</b> <span class="faint">level ${attempt.level}</span>
+    <${Badge} is=${attempt.outcome} />
+  <//>`;
 }
 
 /** @param {{ change: any }} props */
 function ByHand({ change }) {
-  return html`<li class="hand">
-    <${Dot} tone="blue" />
-    <p>
-      <b><${Text} value=${change.what} /></b> by <${Text} value=${change.who} />
-      <small><${Time} at=${change.at} full ms /></small>
-    </p>
-    ${change.reason && html`<p>“<${Text} value=${change.reason} />”</p>`}
+  const more = html`${change.reason && html`<p>“<${Text} value=${change.reason} />”</p>`}
     <p class="faint">
       <${Changed}
         change=${change}
       />${change.bulk_id && html` in <a href=${to("bulks", change.bulk_id)}>bulk ${change.bulk_id}</a>`}
-    </p>
-  </li>`;
+    </p>`;
+  return html`<${Event} class="hand" at=${change.at} more=${more}>
+    <b><${Text} value=${change.what} /></b> by <${Text} value=${change.who} />
+  <//>`;
 }
 
 /** @param {{ task: any }} props */
 function Now({ task }) {
-  const ended = task.finished_at;
+  const state = stateOf(task);
   const words = /** @type {Record<string, any>} */ ({
     scheduled: html`Next attempt <${Time} at=${task.next_due_at} />
       <span class="faint">(level ${task.level} of ${task.levels})</span>`,
@@ -229,14 +203,12 @@ function Now({ task }) {
     cancelled: "It will not be sent.",
     discarded: "It was given up.",
   });
-  return html`<li class="now">
-    <${Dot} tone=${toneOf(stateOf(task))} />
-    <p>
-      <${Badge} is=${stateOf(task)} /> ${words[stateOf(task)]}
-      ${ended && html`<small><${Time} at=${ended} full ms /></small>`}
-    </p>
-    ${task.held && html`<p class="faint">Held by <${Badge} is=${task.held.state} /> <${Text} value=${task.held.reason ?? ""} /></p>`}
-  </li>`;
+  const held =
+    task.held &&
+    html`<p class="faint">Held by <${Badge} is=${task.held.state} /> <${Text} value=${task.held.reason ?? ""} /></p>`;
+  return html`<${Event} class="now" tone=${toneOf(state)} at=${task.finished_at} more=${held}>
+    <${Badge} is=${state} /> ${words[state]}
+  <//>`;
 }
 
 // A message: its body as text, JSON or bytes, its headers and properties. Whatever is in it is shown as text.
@@ -251,8 +223,8 @@ const rowsOf = table =>
     html`<${Text} value=${value !== null && typeof value === "object" ? stringify(value) : String(value)} lines />`,
   ]);
 
-/** @param {{ id: string, version: number, why: string, origin: any }} props */
-export function MessageView({ id, version, why, origin }) {
+/** @param {{ id: string, why: string, origin: any }} props */
+function MessageView({ id, why, origin }) {
   const { data, error, reload } = useData(why ? null : `/v1/tasks/${id}/message`);
   const [tab, setTab] = useState("");
   const bytes = data ? fromBase64(data.body_base64) : null;
@@ -277,7 +249,7 @@ export function MessageView({ id, version, why, origin }) {
   }
   if (!data || !bytes) return error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`;
   const body = shown === "json" ? asJson : shown === "text" ? text : shown === "hex" ? hex(bytes) : null;
-  return html`<div class="message" data-version=${version}>
+  return html`<div class="message">
     <${Choice} label="Parts of the message" options=${tabs} value=${shown} choose=${setTab}>
       ${body !== null && body !== "" && html`<${Copy} text=${body} />`}
       <a class="button small quiet" href="/v1/tasks/${id}/body" download="task-${id}.body">Download</a>

@@ -22,12 +22,12 @@ export function said(name, value) {
 /** @param {string} name */
 export const nameOf = name => capital(name.replace(/_ms$/, "").replaceAll("_", " "));
 
-/** @param {any} silence */
-function silenceOf(silence) {
-  if (silence?.presumed_after_ms !== undefined) return `counts as success after ${duration(silence.presumed_after_ms)}`;
-  if (silence?.reported_within_ms !== undefined)
-    return `counts as failure after ${duration(silence.reported_within_ms)}`;
-  return null;
+/** What no answer means: of a task, or of the config. @param {any} silence */
+export function silenceOf(silence) {
+  const [said, after] = Object.entries(silence ?? {})[0] ?? [];
+  if (!said) return null;
+  const text = typeof after === "number" ? duration(after) : String(after);
+  return `counts as ${said.startsWith("presumed_after") ? "success" : "failure"} after ${text}`;
 }
 
 /** @param {any} end */
