@@ -117,56 +117,37 @@ export function Config() {
   <//>`;
 }
 
+/** @param {string} title @param {any[]} all @param {(one: any) => any} view @param {(one: any) => any} [more] behind its name */
+const cards = (title, all, view, more) =>
+  html`<${Section} title=${title}>
+    <div class="grid cards">
+      ${all.map(
+        one =>
+          html`<article class="card">
+            <h3><${Text} value=${one.name} /> ${more?.(one)}</h3>
+            ${view(one)}
+          </article>`,
+      )}
+    </div>
+  <//>`;
+
+/** @param {any} ladder */
+const levels = ladder =>
+  html`<small
+    >${ladder.delays_ms.length}
+    levels${ladder.jitter ? `, each up to ${Math.round(ladder.jitter * 100)} % longer` : ""}</small
+  >`;
+
 /** @param {{ data: any }} props */
-function Parts({ data }) {
-  return html`<${Facts}
+const Parts = ({ data }) =>
+  html`<${Facts}
       rows=${[
         ["Version", data.version],
         ["Fingerprint", data.fingerprint && html`<code>${data.fingerprint}</code>`],
         ["Error queues", data.error_queues?.length > 0 && html`<${Text} value=${data.error_queues.join(", ")} />`],
       ]}
     />
-    <${Section} title="Ladders">
-      <div class="grid cards">
-        ${data.ladders.map(
-          (/** @type {any} */ ladder) =>
-            html`<div class="card">
-              <h3>
-                <${Text} value=${ladder.name} />
-                <small
-                  >${ladder.delays_ms.length}
-                  levels${ladder.jitter ? `, each up to ${Math.round(ladder.jitter * 100)} % longer` : ""}</small
-                >
-              </h3>
-              <${LadderPicture} ladder=${ladder} />
-            </div>`,
-        )}
-      </div>
-    <//>
-    <${Section} title="Queues">
-      <div class="grid cards">
-        ${[...data.queues, { ...data.defaults, name: "(any other)" }].map(
-          queue =>
-            html`<article class="card">
-              <h3><${Text} value=${queue.name} /></h3>
-              <${Facts} rows=${rowsOf(queue)} />
-            </article>`,
-        )}
-      </div>
-    <//>
-    ${
-      data.rules.length > 0 &&
-      html`<${Section} title="Rules">
-        <div class="grid cards">
-          ${data.rules.map(
-            (/** @type {any} */ list) =>
-              html`<article class="card">
-                <h3><${Text} value=${list.name} /></h3>
-                <${RuleList} rules=${list.rules} />
-              </article>`,
-          )}
-        </div>
-      <//>`
-    }
+    ${cards("Ladders", data.ladders, ladder => html`<${LadderPicture} ladder=${ladder} />`, levels)}
+    ${cards("Queues", [...data.queues, { ...data.defaults, name: "(any other)" }], queue => html`<${Facts} rows=${rowsOf(queue)} />`)}
+    ${data.rules.length > 0 && cards("Rules", data.rules, list => html`<${RuleList} rules=${list.rules} />`)}
     ${data.tags?.length > 0 && html`<${Section} title="Tags"><${Table} label="Tags" columns=${TAGS} rows=${data.tags} id="name" /><//>`}`;
-}

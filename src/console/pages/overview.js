@@ -4,11 +4,10 @@ import { get, getAll, withQuery } from "../lib/api.js";
 import { atPlace, Figures, held, together } from "../lib/figures.js";
 import { count, duration, now, percent, plural } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { useData, useEvery } from "../lib/live.js";
-import { setQuery, to } from "../lib/router.js";
-import { Chart } from "../parts/chart.js";
-import { Choice } from "../parts/form.js";
-import { Empty, Loading, Page, Problem, Section } from "../parts/page.js";
+import { useData } from "../lib/live.js";
+import { to } from "../lib/router.js";
+import { History } from "../parts/chart.js";
+import { Empty, Loading, Page, Section } from "../parts/page.js";
 import { QueueTile, Totals } from "../parts/queues.js";
 import { CauseTable } from "../parts/tables.js";
 import { Badge, ErrorText, QueueLink, Text, Time } from "../parts/text.js";
@@ -76,63 +75,10 @@ export function Overview({ query }) {
   <//>`;
 }
 
-const RANGES = /** @type {[string, string, number][]} */ ([
-  ["1h", "1 hour", 36e5],
-  ["6h", "6 hours", 216e5],
-  ["24h", "24 hours", 864e5],
-  ["7d", "7 days", 6048e5],
-]);
-
-/** @param {{ query: URLSearchParams, queue?: string }} props */
-export function History({ query, queue }) {
-  const from = query.get("from");
-  const range = RANGES.find(([key]) => key === query.get("range")) ?? RANGES[0];
-  const path = withQuery("/v1/activity", {
-    queue,
-    from: from ?? new Date(Math.floor((now() - range[2]) / 60000) * 60000).toISOString(),
-    to: from && query.get("to"),
-  });
-  const { data, error, reload } = useData(path);
-  useEvery(5000, reload);
-  const points = data?.points ?? [];
-  return html`<${Section}
-    title="Failures, retries and successes"
-    actions=${html`<${Choice}
-      label="Range"
-      options=${RANGES}
-      value=${from ? null : range[0]}
-      choose=${(/** @type {string} */ key) => setQuery({ range: key, from: null, to: null })}
-    >
-      ${from && html`<button type="button" class="small" aria-pressed="true" onClick=${() => setQuery({ from: null, to: null })}>Chosen range ✕</button>`}
-    <//>`}
-  >
-    <${Problem} error=${error} />
-    ${
-      points.length
-        ? html`<${Chart}
-              points=${points}
-              onRange=${(/** @type {number} */ a, /** @type {number} */ b) => setQuery({ from: new Date(a).toISOString(), to: new Date(b).toISOString() })}
-            />
-            <p>
-              <small>
-                a point is ${data.step_s === 60 ? "a minute" : `${Math.round(data.step_s / 60)} minutes`}; drag over the
-                chart to look
-                closer${
-                  data.counted_with &&
-                  html`; the config of this sidecar does not know the queue: it is counted as
-                    <code>${data.counted_with}</code>, together with others`
-                }</small
-              >
-            </p>`
-        : data && html`<p class="faint">Nothing happened in this range.</p>`
-    }
-  <//>`;
-}
-
 const MOST_HELD = 20;
 
 /** What needs a person, the worst first. Without `stats` while tasks are being counted. @param {{ data: any, queues: import("../lib/figures.js").QueueSummary[] }} props */
-export function Attention({ data, queues }) {
+function Attention({ data, queues }) {
   const { stats, nodes, causes } = data;
   const live = nodes.nodes.filter((/** @type {any} */ n) => n.state === "live");
   const all = queues.filter(held);

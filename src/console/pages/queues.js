@@ -5,6 +5,7 @@ import { count, percent } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useData } from "../lib/live.js";
 import { to } from "../lib/router.js";
+import { History } from "../parts/chart.js";
 import { Act, Confirm, Field, useForm } from "../parts/form.js";
 import { Empty, Facts, Page, Section, Table } from "../parts/page.js";
 import { LadderPicture } from "../parts/pictures.js";
@@ -12,7 +13,6 @@ import { Totals, useLastHour } from "../parts/queues.js";
 import { Rules, Simulate } from "../parts/rules.js";
 import { CauseTable } from "../parts/tables.js";
 import { Badge, ErrorText, firstLine, Text, Time } from "../parts/text.js";
-import { History } from "./overview.js";
 
 /** @param {string} _ @param {{ signal: AbortSignal }} options */
 async function readQueues(_, options) {

@@ -1,9 +1,14 @@
 // Failures, retries and successes over time. The range is in the address; a drag over the chart narrows it.
 import uPlot from "uplot";
 import { useEffect, useRef } from "preact/hooks";
+import { withQuery } from "../lib/api.js";
 import { useAtom, zone } from "../lib/atom.js";
-import { count, written } from "../lib/format.js";
+import { count, now, written } from "../lib/format.js";
 import { html } from "../lib/html.js";
+import { useData, useEvery } from "../lib/live.js";
+import { setQuery } from "../lib/router.js";
+import { Choice } from "./form.js";
+import { Problem, Section } from "./page.js";
 
 const SERIES = /** @type {[string, string, string][]} */ ([
   ["failed", "Failures", "--red"],
@@ -34,12 +39,22 @@ const columns = points => [
 /** Room for the longest label. @param {any} _ @param {string[] | null} labels */
 const labelWidth = (_, labels) => Math.max(44, 12 + 7 * Math.max(0, ...(labels ?? []).map(label => label.length)));
 
-/** @param {{ points: any[], onRange?: (from: number, to: number) => void }} props */
-export function Chart({ points, onRange }) {
+/** From zero, and up to some value. @param {any} _ @param {number} __ @param {number} max @returns {[number, number]} */
+const heights = (_, __, max) => [0, Math.max(5, max * 1.1)];
+
+/** A drag chooses another range. @param {any} plot */
+function choose(plot) {
+  const { left, width } = plot.select;
+  if (width < 8) return;
+  const [from, to] = [left, left + width].map(at => new Date(plot.posToVal(at, "x") * 1000).toISOString());
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  setQuery({ from, to });
+}
+
+/** @param {{ points: any[] }} props */
+function Chart({ points }) {
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const plot = useRef(/** @type {any} */ (null));
-  const range = useRef(onRange);
-  range.current = onRange;
   const zoneNow = useAtom(zone);
 
   useEffect(() => {
@@ -63,14 +78,7 @@ export function Chart({ points, onRange }) {
           },
           cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
           legend: { live: true },
-          scales: {
-            y: {
-              range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ max) => [
-                0,
-                Math.max(5, max * 1.1),
-              ],
-            },
-          },
+          scales: { y: { range: heights } },
           axes: [
             { ...axis, values: ticks, size: 30 },
             { ...axis, size: labelWidth },
@@ -89,17 +97,7 @@ export function Chart({ points, onRange }) {
               value: (/** @type {any} */ _, /** @type {any} */ v) => count(v),
             })),
           ],
-          hooks: {
-            setSelect: [
-              (/** @type {any} */ u) => {
-                if (u.select.width < 8) return;
-                const from = u.posToVal(u.select.left, "x");
-                const to = u.posToVal(u.select.left + u.select.width, "x");
-                u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-                range.current?.(from * 1000, to * 1000);
-              },
-            ],
-          },
+          hooks: { setSelect: [choose] },
         },
         columns(points),
         element,
@@ -126,4 +124,54 @@ export function Chart({ points, onRange }) {
     <div ref=${box}></div>
     <figcaption class="sr">In this range: ${sums.join(", ")}.</figcaption>
   </figure>`;
+}
+
+const RANGES = /** @type {[string, string, number][]} */ ([
+  ["1h", "1 hour", 36e5],
+  ["6h", "6 hours", 216e5],
+  ["24h", "24 hours", 864e5],
+  ["7d", "7 days", 6048e5],
+]);
+
+/** @param {{ query: URLSearchParams, queue?: string }} props */
+export function History({ query, queue }) {
+  const from = query.get("from");
+  const range = RANGES.find(([key]) => key === query.get("range")) ?? RANGES[0];
+  const path = withQuery("/v1/activity", {
+    queue,
+    from: from ?? new Date(Math.floor((now() - range[2]) / 60000) * 60000).toISOString(),
+    to: from && query.get("to"),
+  });
+  const { data, error, reload } = useData(path);
+  useEvery(5000, reload);
+  const points = data?.points ?? [];
+  return html`<${Section}
+    title="Failures, retries and successes"
+    actions=${html`<${Choice}
+      label="Range"
+      options=${RANGES}
+      value=${from ? null : range[0]}
+      choose=${(/** @type {string} */ key) => setQuery({ range: key, from: null, to: null })}
+    >
+      ${from && html`<button type="button" class="small" aria-pressed="true" onClick=${() => setQuery({ from: null, to: null })}>Chosen range ✕</button>`}
+    <//>`}
+  >
+    <${Problem} error=${error} />
+    ${
+      points.length
+        ? html`<${Chart} points=${points} />
+            <p>
+              <small>
+                a point is ${data.step_s === 60 ? "a minute" : `${Math.round(data.step_s / 60)} minutes`}; drag over the
+                chart to look
+                closer${
+                  data.counted_with &&
+                  html`; the config of this sidecar does not know the queue: it is counted as
+                    <code>${data.counted_with}</code>, together with others`
+                }</small
+              >
+            </p>`
+        : data && html`<p class="faint">Nothing happened in this range.</p>`
+    }
+  <//>`;
 }

@@ -4,33 +4,24 @@ import { Text } from "./text.js";
 
 const MOST_CELLS = 4_000_000;
 
-/**
- * @param {string} before
- * @param {string} after
- * @returns {{ kind: "same" | "gone" | "new", text: string }[] | null} null: too long to compare
- */
-export function lines(before, after) {
+/** @typedef {{ kind: "same" | "gone" | "new" | "skip", text: string }} Line */
+
+/** Null: too long to compare. @param {string} before @param {string} after @returns {Line[] | null} */
+function lines(before, after) {
   const a = before.split("\n");
   const b = after.split("\n");
   let start = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) start++;
   let end = 0;
-  while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
+  while (end < a.length - start && end < b.length - start && a.at(-1 - end) === b.at(-1 - end)) end++;
   const middleA = a.slice(start, a.length - end);
   const middleB = b.slice(start, b.length - end);
   if (middleA.length * middleB.length > MOST_CELLS) return null;
-  return [
-    ...a.slice(0, start).map(text => ({ kind: /** @type {const} */ ("same"), text })),
-    ...between(middleA, middleB),
-    ...a.slice(a.length - end).map(text => ({ kind: /** @type {const} */ ("same"), text })),
-  ];
+  const same = (/** @type {string[]} */ part) => part.map(text => ({ kind: /** @type {const} */ ("same"), text }));
+  return [...same(a.slice(0, start)), ...between(middleA, middleB), ...same(a.slice(a.length - end))];
 }
 
-/**
- * @param {string[]} a
- * @param {string[]} b
- * @returns {{ kind: "same" | "gone" | "new", text: string }[]}
- */
+/** @param {string[]} a @param {string[]} b */
 function between(a, b) {
   const width = b.length + 1;
   const common = new Uint32Array((a.length + 1) * width);
@@ -42,7 +33,7 @@ function between(a, b) {
           : Math.max(common[(i + 1) * width + j], common[i * width + j + 1]);
     }
   }
-  /** @type {{ kind: "same" | "gone" | "new", text: string }[]} */
+  /** @type {Line[]} */
   const found = [];
   let i = 0;
   let j = 0;
@@ -59,24 +50,20 @@ function between(a, b) {
   return found;
 }
 
-/**
- * The same with long equal parts left out.
- * @param {{ kind: "same" | "gone" | "new", text: string }[]} all
- * @param {number} around
- */
-export function shortened(all, around = 3) {
-  const near = all.map((_, i) => all.slice(Math.max(0, i - around), i + around + 1).some(line => line.kind !== "same"));
-  /** @type {{ kind: "same" | "gone" | "new" | "skip", text: string }[]} */
+/** The same with long equal parts left out. @param {Line[]} all */
+function shortened(all) {
+  const near = all.map((_, i) => all.slice(Math.max(0, i - 3), i + 4).some(line => line.kind !== "same"));
+  /** @type {Line[]} */
   const found = [];
   let left = 0;
-  all.forEach((line, i) => {
-    if (near[i]) {
+  for (let i = 0; i <= all.length; i++) {
+    if (near[i] === false) left++;
+    else {
       if (left) found.push({ kind: "skip", text: `${left} equal lines` });
       left = 0;
-      found.push(line);
-    } else left++;
-  });
-  if (left && found.length) found.push({ kind: "skip", text: `${left} equal lines` });
+      if (i < all.length) found.push(all[i]);
+    }
+  }
   return found;
 }
 

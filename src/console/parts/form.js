@@ -102,14 +102,7 @@ export function Dialog({ title, onClose, children }) {
     dialog?.showModal();
     return () => dialog?.close();
   }, []);
-  return html`<dialog
-    ref=${box}
-    aria-label=${title}
-    onCancel=${(/** @type {Event} */ event) => {
-      event.preventDefault();
-      onClose();
-    }}
-  >
+  return html`<dialog ref=${box} aria-label=${title} onClose=${onClose}>
     <header class="row between head">
       <h2>${title}</h2>
       <button type="button" class="quiet" aria-label="Close" onClick=${onClose}>✕</button>
