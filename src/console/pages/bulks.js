@@ -154,9 +154,9 @@ export function Bulk({ params }) {
           ],
           ["Rate", bulk.rate ? `${bulk.rate} a second${bulk.ramp ? ", ramped up" : ""}` : "as fast as possible"],
           ["Stops above", bulk.stop_on_failures && `${bulk.stop_on_failures} of failures`],
-          ["Target", bulk.elsewhere && html`<${Text} value=${Object.values(bulk.elsewhere).join(" / ")} />`],
-          ["Reason", bulk.reason && html`<${Text} value=${bulk.reason} />`],
-          ["By", html`<${Text} value=${bulk.who} />`],
+          ["Target", bulk.elsewhere && Object.values(bulk.elsewhere).join(" / ")],
+          ["Reason", bulk.reason],
+          ["By", bulk.who],
           [
             bulk.state === "aborted" ? "Aborted by" : "Last changed by",
             bulk.changed_by &&
@@ -167,7 +167,7 @@ export function Bulk({ params }) {
           ],
           ["Created", html`<${Time} at=${bulk.created_at} />`],
           ["Ended", bulk.finished_at && html`<${Time} at=${bulk.finished_at} />`],
-          ["Run by", bulk.runner && html`<${Text} value=${bulk.runner} />`],
+          ["Run by", bulk.runner],
           ["Number", bulk.id],
         ]}
       />

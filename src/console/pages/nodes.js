@@ -73,7 +73,7 @@ function Node({ node }) {
           html`<code>${node.config ?? "–"}</code
             >${node.config_differs ? html` <span class="badge amber">differs from most</span>` : null}`,
         ],
-        ["Address", html`<${Text} value=${node.address} />`],
+        ["Address", node.address],
         ["Seen", html`<${Time} at=${node.seen_at} />`],
         ["Started", html`<${Time} at=${node.started_at} />`],
       ]}
@@ -91,7 +91,7 @@ function Shards({ owned }) {
     role="img"
     aria-label="It owns ${owned.length} of ${SHARDS} shards"
   >
-    ${Array.from({ length: SHARDS }, (_, i) => html`<rect class=${mine.has(i) ? "mine" : ""} x=${i * 5} width="4" height="12" rx="1"><title>shard ${i}</title></rect>`)}
+    ${Array.from({ length: SHARDS }, (_, i) => html`<rect class=${mine.has(i) ? "blue" : ""} x=${i * 5} width="4" height="12" rx="1"><title>shard ${i}</title></rect>`)}
   </svg>`;
 }
 
@@ -144,7 +144,7 @@ const Parts = ({ data }) =>
       rows=${[
         ["Version", data.version],
         ["Fingerprint", data.fingerprint && html`<code>${data.fingerprint}</code>`],
-        ["Error queues", data.error_queues?.length > 0 && html`<${Text} value=${data.error_queues.join(", ")} />`],
+        ["Error queues", data.error_queues?.length > 0 && data.error_queues.join(", ")],
       ]}
     />
     ${cards("Ladders", data.ladders, ladder => html`<${LadderPicture} ladder=${ladder} />`, levels)}

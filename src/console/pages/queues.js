@@ -144,7 +144,7 @@ function Gate({ gate }) {
         ["Held since", gate.since && html`<${Time} at=${gate.since} />`],
         ["Until", gate.until ? html`<${Time} at=${gate.until} />` : "it is resumed, or not known"],
         ["Reason", gate.reason && html`<${ErrorText} value=${gate.reason} />`],
-        ["By", gate.by && html`<${Text} value=${gate.by} />`],
+        ["By", gate.by],
       ]}
     />
   </div>`;

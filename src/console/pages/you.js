@@ -44,7 +44,7 @@ export function You() {
     <${Problem} error=${error} />
     <${Facts}
       rows=${[
-        ["Name", html`<${Text} value=${who.name} />`],
+        ["Name", who.name],
         ["Role", html`<b>${who.role}</b>`],
         ["Queues", who.queues && !who.queues.includes("*") ? html`<${Text} value=${who.queues.join(", ")} />` : "all"],
         ["Signed in", WAYS[who.way] ?? who.way],

@@ -38,7 +38,7 @@ export function Section({ title, actions, children, id }) {
   </section>`;
 }
 
-/** Names and values. @param {{ rows: [string, any][] }} props */
+/** Names and values; strings may be those of strangers. @param {{ rows: [any, any][] }} props */
 export function Facts({ rows }) {
   return html`<dl class="facts">
     ${rows
@@ -47,7 +47,7 @@ export function Facts({ rows }) {
         ([name, value]) =>
           html`<div>
             <dt>${name}</dt>
-            <dd>${value}</dd>
+            <dd>${typeof value === "string" ? html`<${Text} value=${value} />` : value}</dd>
           </div>`,
       )}
   </dl>`;

@@ -74,7 +74,7 @@ export function LadderPicture({ ladder, waiting, parked = 0 }) {
         <line x1="118" x2="182" y1=${y} y2=${y} />
         <text x="106" y=${y + 4} text-anchor="end">${duration(ms)}</text>
         <text class="faint" x="40" y=${y + 4} text-anchor="end">${i + 1}</text>
-        <rect class="wait" x="196" y=${y - 7} rx="3" height="14" width=${width} />
+        <rect class="blue" x="196" y=${y - 7} rx="3" height="14" width=${width} />
         <text class=${waiting ? "" : "faint"} x=${204 + width} y=${y + 4}>
           ${waiting ? n > 0 && `${count(n)} wait` : `${duration(sinceFirst, 3)} after the first`}
         </text>
