@@ -3,22 +3,14 @@ import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useData, useSend } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
-import { Act, Check, Field, Form, say, useForm } from "../parts/form.js";
+import { Act, Check, Field, Form, inAddress, say, useForm } from "../parts/form.js";
 import { Empty, Facts, Page, Pager, Problem, Section } from "../parts/page.js";
 import { Bar } from "../parts/pictures.js";
 import { actOn, CauseTable, TaskTable } from "../parts/tables.js";
 import { Badge, QueueLink, Text, Time } from "../parts/text.js";
 
-const SHOWN = /** @type {[string, string][]} */ ([
-  ["", "all states"],
-  ["new,regressed", "new or regressed"],
-  ["new", "new"],
-  ["known", "known"],
-  ["working", "working"],
-  ["ignored", "ignored"],
-  ["resolved", "resolved"],
-  ["regressed", "regressed"],
-]);
+const STATES = ["new", "known", "working", "ignored", "resolved", "regressed"];
+const SHOWN = [["", "all states"], ["new,regressed", "new or regressed"], ...STATES];
 
 const CHANGES = { on: (/** @type {any} */ changes) => changes.causes, every: 2000 };
 
@@ -38,17 +30,8 @@ export function Causes({ query }) {
   return html`<${Page} title="Causes" of=${loaded}>
     <p class="lead">Failures with the same error are one cause. Mend it, then send its parked tasks again.</p>
     <div class="filters grid">
-      <${Field}
-        label="Queue"
-        value=${query.get("queue") ?? ""}
-        onChange=${(/** @type {string} */ v) => setQuery({ queue: v.trim(), cursor: null })}
-      />
-      <${Field}
-        label="State"
-        options=${SHOWN}
-        value=${query.get("state") ?? ""}
-        onInput=${(/** @type {string} */ v) => setQuery({ state: v, cursor: null })}
-      />
+      <${Field} label="Queue" ...${inAddress(query, "queue")} />
+      <${Field} label="State" options=${SHOWN} ...${inAddress(query, "state")} />
       <${Check}
         value=${all}
         onInput=${(/** @type {boolean} */ on) => setQuery({ all: on ? "true" : null, cursor: null })}

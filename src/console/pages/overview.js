@@ -80,59 +80,49 @@ const MOST_HELD = 20;
 /** What needs a person, the worst first. Without `stats` while tasks are being counted. @param {{ data: any, queues: import("../lib/figures.js").QueueSummary[] }} props */
 function Attention({ data, queues }) {
   const { stats, nodes, causes } = data;
-  const live = nodes.nodes.filter((/** @type {any} */ n) => n.state === "live");
-  const all = queues.filter(held);
-  const late = (stats?.late_by ?? []).filter((/** @type {any} */ one) => (one.last_hour.share ?? 1) < 0.999);
-  const rows = [
-    ...nodes.nodes
-      .filter((/** @type {any} */ n) => n.state === "dead")
-      .map((/** @type {any} */ n) =>
-        row("dead", html`Sidecar ${nodeLink(n)} has been away since <${Time} at=${n.seen_at} />`),
-      ),
-    ...live.flatMap((/** @type {any} */ n) =>
-      n.problems.map((/** @type {any} */ problem) =>
-        row("failed", html`${nodeLink(n)}: <${Text} value=${problem.detail} />`, problem.name),
-      ),
-    ),
-    ...live
-      .filter((/** @type {any} */ n) => n.config_differs)
-      .map((/** @type {any} */ n) =>
-        row("paused", html`${nodeLink(n)} has another config than the others`, "config differs"),
-      ),
-    nodes.unowned.shards.length > 0 &&
-      row(
-        "failed",
-        html`<a href="/console/nodes">${plural(nodes.unowned.shards.length, "shard")}</a> without a sidecar,
-          ${count(nodes.unowned.overdue)} overdue`,
-        "unowned",
-      ),
-    stats?.overdue_beyond_bound > 0 &&
-      row(
-        "failed",
-        html`${plural(stats.overdue_beyond_bound, "task")} later than they may be; the oldest,
-          <a href=${to("tasks", stats.oldest_overdue_id ?? "")} class="id">${stats.oldest_overdue_id}</a>, by
-          ${duration(stats.oldest_overdue_ms ?? 0)}`,
-        "late",
-      ),
-    ...all
-      .slice(0, MOST_HELD)
-      .map(queue =>
-        row(
-          queue.state,
-          html`<${QueueLink} queue=${queue.queue} /> is held, ${count(queue.waiting)}
-            wait${queue.reason && html`: <${ErrorText} value=${queue.reason} />`}${queue.until && html`, until <${Time} at=${queue.until} />`}`,
-        ),
-      ),
-    all.length > MOST_HELD &&
-      row("paused", html`<a href="/console/queues">${count(all.length - MOST_HELD)} more queues</a> are held`, "held"),
-    ...late.map((/** @type {any} */ one) =>
+  /** @type {any[]} */
+  const rows = [];
+  const row = (/** @type {string} */ is, /** @type {any} */ what, /** @type {string} */ label = "") =>
+    rows.push(html`<li class="row"><${Badge} is=${is} label=${label} /> <span>${what}</span></li>`);
+  const all = /** @type {any[]} */ (nodes.nodes);
+  const live = all.filter(node => node.state === "live");
+  for (const node of all.filter(node => node.state === "dead"))
+    row("dead", html`Sidecar ${nodeLink(node)} has been away since <${Time} at=${node.seen_at} />`);
+  for (const node of live)
+    for (const { name, detail } of node.problems)
+      row("failed", html`${nodeLink(node)}: <${Text} value=${detail} />`, name);
+  for (const node of live.filter(node => node.config_differs))
+    row("paused", html`${nodeLink(node)} has another config than the others`, "config differs");
+  const { shards, overdue } = nodes.unowned;
+  if (shards.length) {
+    const link = html`<a href="/console/nodes">${plural(shards.length, "shard")}</a>`;
+    row("failed", html`${link} without a sidecar, ${count(overdue)} overdue`, "unowned");
+  }
+  if (stats?.overdue_beyond_bound > 0) {
+    const oldest = html`<a href=${to("tasks", stats.oldest_overdue_id ?? "")} class="id"
+      >${stats.oldest_overdue_id}</a
+    >`;
+    const by = duration(stats.oldest_overdue_ms ?? 0);
+    row(
+      "failed",
+      html`${plural(stats.overdue_beyond_bound, "task")} later than they may be; the oldest, ${oldest}, by ${by}`,
+      "late",
+    );
+  }
+  const hold = queues.filter(held);
+  for (const { queue, state, waiting, reason, until } of hold.slice(0, MOST_HELD)) {
+    const why = html`${reason && html`: <${ErrorText} value=${reason} />`}${until && html`, until <${Time} at=${until} />`}`;
+    row(state, html`<${QueueLink} queue=${queue} /> is held, ${count(waiting)} wait${why}`);
+  }
+  if (hold.length > MOST_HELD)
+    row("paused", html`<a href="/console/queues">${count(hold.length - MOST_HELD)} more queues</a> are held`, "held");
+  for (const { queue, last_hour } of stats?.late_by ?? [])
+    if ((last_hour.share ?? 1) < 0.999)
       row(
         "timed_out",
-        html`<${QueueLink} queue=${one.queue} />: ${percent(one.last_hour.share)} on time in the last hour`,
+        html`<${QueueLink} queue=${queue} />: ${percent(last_hour.share)} on time in the last hour`,
         "late against its promise",
-      ),
-    ),
-  ].filter(Boolean);
+      );
   const parked = stats?.totals.parked ?? 0;
   return html`<${Section}
     title="Needs a person"
@@ -156,6 +146,3 @@ function Attention({ data, queues }) {
 
 /** @param {any} node */
 const nodeLink = node => html`<a href="/console/nodes"><${Text} value=${node.node} /></a>`;
-
-/** @param {string} is @param {any} what @param {string} [label] */
-const row = (is, what, label) => html`<li class="row"><${Badge} is=${is} label=${label} /> <span>${what}</span></li>`;

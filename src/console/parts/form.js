@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { atom, useAtom } from "../lib/atom.js";
 import { html } from "../lib/html.js";
 import { useSend } from "../lib/live.js";
+import { setQuery } from "../lib/router.js";
 import { Problem } from "./page.js";
 
 /** A button for something that one may not always do: then it is disabled, and says why. @param {{ why?: string, onClick?: () => void, href?: string, class?: string, children?: any, label?: string }} props */
@@ -35,6 +36,13 @@ export function useForm(begin) {
   return { form, setForm, field };
 }
 
+/** What ties a field to the address. @param {URLSearchParams} query @param {string} name */
+export const inAddress = (query, name) => ({
+  name,
+  value: query.get(name) ?? "",
+  onChange: (/** @type {string} */ value) => setQuery({ [name]: value.trim(), cursor: null }),
+});
+
 /** Sending it loads no other page. @param {{ onSubmit: () => any, [more: string]: any }} props */
 export const Form = ({ onSubmit, ...more }) =>
   html`<form onSubmit=${(/** @type {Event} */ e) => (e.preventDefault(), onSubmit())} ...${more} />`;
@@ -54,7 +62,7 @@ export function Field({ label, hint, onInput, options, list, name = label, onCha
     <span>${label} ${hint && html`<small>${hint}</small>`}</span>
     ${
       options
-        ? html`<select name=${name} value=${more.value} onChange=${given(onInput)}>
+        ? html`<select name=${name} value=${more.value} onChange=${given(onInput ?? onChange)}>
             ${options.map(one => {
               const [key, word] = Array.isArray(one) ? one : [one, one];
               return html`<option value=${key} selected=${key === more.value}>${word}</option>`;

@@ -166,5 +166,5 @@ export const toneOf = is => LOOKS[is]?.[0] ?? "gray";
 /** @param {{ is: string, label?: string }} props */
 export function Badge({ is, label }) {
   const [colour, shape, word] = LOOKS[is] ?? ["gray", "·"];
-  return html`<span class="badge ${colour}"><span aria-hidden="true">${shape}</span> ${label ?? word ?? is}</span>`;
+  return html`<span class="badge ${colour}"><span aria-hidden="true">${shape}</span> ${label || word || is}</span>`;
 }
