@@ -6,7 +6,7 @@ import { base } from "./router.js";
 /** For the header X-Rung-CSRF; "": not signed in by a cookie. */
 let csrf = "";
 
-const WHAT_TO_DO = /** @type {Record<string, string>} */ ({
+export const WHAT_TO_DO = /** @type {Record<string, string>} */ ({
   unauthorized: "Sign in again.",
   forbidden: "Ask an administrator for a role that allows it; the page You shows what yours allows.",
   not_found: "It may have been deleted by retention, or the address is wrong.",
@@ -19,9 +19,6 @@ const WHAT_TO_DO = /** @type {Record<string, string>} */ ({
   internal_error: "The sidecar's log says more.",
   network: "Is the sidecar running, and can this browser reach it?",
 });
-
-/** @param {any} error */
-export const whatToDo = error => WHAT_TO_DO[error?.code] ?? "";
 
 /**
  * What the API answered; or an error with its code, its text and what is wrong with which field.

@@ -67,6 +67,8 @@ export function Cause({ params }) {
   if (!cause) return html`<${Page} title="Cause" up=${up} of=${loaded} />`;
   const underWay = cause.scheduled;
   const why = refusal("bulk", cause.queue);
+  const noneParked = cause.parked ? "" : "Nothing of it is parked.";
+  const noneScheduled = underWay ? "" : "Nothing of it is scheduled.";
   const title = cause.error_type || (cause.sample ?? cause.cause_id).split("\n")[0].slice(0, 90);
   return html`<${Page}
     title=${html`<${Text} value=${title} />`}
@@ -74,18 +76,9 @@ export function Cause({ params }) {
     up=${up}
     badge=${html`<${Badge} is=${cause.state} />`}
     actions=${html`
-      <${Act} class="primary" href=${actOn(cause)} why=${why || (cause.parked ? "" : "Nothing of it is parked.")}
-        >Redrive ${count(cause.parked)} parked<//
-      >
-      <${Act} href=${actOn(cause, "cancel")} why=${why || (underWay ? "" : "Nothing of it is scheduled.")}
-        >Cancel scheduled<//
-      >
-      <${Act}
-        class="danger"
-        href=${actOn(cause, "discard")}
-        why=${why || (cause.parked ? "" : "Nothing of it is parked.")}
-        >Discard ${count(cause.parked)}<//
-      >
+      <${Act} class="primary" href=${actOn(cause)} why=${why || noneParked}>Redrive ${count(cause.parked)} parked<//>
+      <${Act} href=${actOn(cause, "cancel")} why=${why || noneScheduled}>Cancel scheduled<//>
+      <${Act} class="danger" href=${actOn(cause, "discard")} why=${why || noneParked}>Discard ${count(cause.parked)}<//>
     `}
     of=${loaded}
   >

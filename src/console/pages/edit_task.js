@@ -177,10 +177,10 @@ function changedHeaders(before, rows) {
 }
 
 /** @param {Record<string, any>} headers */
-export const rowsFrom = headers => Object.entries(headers).map(([name, value]) => ({ name, value: stringify(value) }));
+const rowsFrom = headers => Object.entries(headers).map(([name, value]) => ({ name, value: stringify(value) }));
 
 /** Names, and values as JSON: so a number stays a number. @param {{ rows: { name: string, value: string }[], setRows: (rows: { name: string, value: string }[]) => void }} props */
-export function HeaderEditor({ rows, setRows }) {
+function HeaderEditor({ rows, setRows }) {
   const set = (/** @type {number} */ i, /** @type {any} */ change) =>
     setRows(rows.map((row, j) => (i === j ? { ...row, ...change } : row)));
   return html`<fieldset class="headers stack">

@@ -74,15 +74,15 @@ export function Diff({ before, after, label }) {
   if (!all) return html`<p>${label}: changed; too long to show line by line</p>`;
   const marks = { same: " ", gone: "−", new: "+", skip: "⋯" };
   const words = { same: "", gone: "removed: ", new: "added: ", skip: "" };
+  const shown = shortened(all).map(
+    ({ kind, text }) =>
+      html`<span class=${kind}
+          ><span aria-hidden="true">${marks[kind]} </span><span class="sr">${words[kind]}</span
+          ><${Text} value=${text || " "} lines /></span
+        >${"\n"}`,
+  );
   return html`<figure class="diff">
     <figcaption>${label}</figcaption>
-    <pre tabindex="0">
-${shortened(all).map(
-        line =>
-          html`<span class=${line.kind}
-              ><span aria-hidden="true">${marks[line.kind]} </span><span class="sr">${words[line.kind]}</span
-              ><${Text} value=${line.text || " "} lines /></span
-            >${"\n"}`,
-      )}</pre>
+    <pre tabindex="0">${shown}</pre>
   </figure>`;
 }

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { whatToDo } from "../lib/api.js";
+import { WHAT_TO_DO } from "../lib/api.js";
 import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { setQuery } from "../lib/router.js";
@@ -59,7 +59,7 @@ export const Loading = () => html`<p class="faint loading" role="status">Loading
 export function Problem({ error, retry }) {
   if (!error) return null;
   const errors = /** @type {{field: string, detail: string}[]} */ (error.errors ?? []);
-  const todo = whatToDo(error);
+  const todo = WHAT_TO_DO[error.code];
   return html`<div class="problem" role="alert">
     <p>
       <strong><${Text} value=${error.message} /></strong>

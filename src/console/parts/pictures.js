@@ -36,15 +36,6 @@ export function Sparkline({ values, label, tone = "blue" }) {
   </svg>`;
 }
 
-/** Neighbours added up, so that at most `most` values are left. @param {number[]} values @param {number} most */
-export function thinned(values, most = 60) {
-  const by = Math.ceil(values.length / most);
-  if (by <= 1) return values;
-  const found = [];
-  for (let i = 0; i < values.length; i += by) found.push(values.slice(i, i + by).reduce((a, b) => a + b, 0));
-  return found;
-}
-
 // A ladder as a picture: rungs from the bottom to the top. Beside each, how many tasks wait on it, or without such numbers
 // how long after the first failure it is.
 

@@ -6,7 +6,7 @@ import { count, now, percent } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useData } from "../lib/live.js";
 import { to } from "../lib/router.js";
-import { Sparkline, thinned } from "./pictures.js";
+import { Sparkline } from "./pictures.js";
 import { Badge, ErrorText, QueueLink, Text, Time } from "./text.js";
 
 /** @param {{ gate: any }} props */
@@ -78,7 +78,7 @@ export function QueueTile({ queue }) {
     <span class="row between"
       ><b><${Text} value=${queue.queue} /></b> <${Badge} is=${queue.state}
     /></span>
-    <${Sparkline} values=${thinned(hour.failures)} tone="red" label="${hour.failed} failures in the last hour" />
+    <${Sparkline} values=${hour.failures} tone="red" label="${hour.failed} failures in the last hour" />
     <span class="figures">
       <span><b class=${queue.tasks.parked ? "red" : ""}>${count(queue.tasks.parked ?? 0)}</b> parked</span>
       <span><b>${count(queue.waiting)}</b> waiting</span>

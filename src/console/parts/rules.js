@@ -20,7 +20,7 @@ export function said(name, value) {
 }
 
 /** @param {string} name */
-export const nameOf = name => capital(name.replace(/_ms$/, "").replaceAll("_", " "));
+const nameOf = name => capital(name.replace(/_ms$/, "").replaceAll("_", " "));
 
 /** What no answer means: of a task, or of the config. @param {any} silence */
 export function silenceOf(silence) {

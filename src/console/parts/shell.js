@@ -154,7 +154,7 @@ function LiveSwitch() {
     title=${on ? "Stop all live updates" : "Start live updates"}
     onClick=${() => liveSwitch.set(on ? "off" : "on")}
   >
-    <i class="dot ${on ? tone : "gray"}"></i>${on ? word : "Live off"}
+    <i class="dot ${tone}"></i>${word}
   </button>`;
 }
 

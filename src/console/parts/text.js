@@ -42,26 +42,17 @@ function unseen(char) {
   return { shown: picture, named: `${number} ${NAMES[code] ?? "control character"}` };
 }
 
-/**
- * The text in pieces: strings, and the characters that one would not see. Line breaks and tabs stay if it has lines.
- * @param {string} text
- * @param {boolean} lines
- * @returns {(string | { shown: string, named: string })[]}
- */
-export function pieces(text, lines) {
-  /** @type {(string | { shown: string, named: string })[]} */
+/** The text, with the characters that one would not see. Line breaks and tabs stay if it has lines. @param {string} text @param {boolean} lines */
+function pieces(text, lines) {
   const found = [];
   let last = 0;
-  for (const hit of text.matchAll(UNSEEN)) {
-    const char = hit[0];
-    if (lines && (char === "\n" || char === "\t")) continue;
-    if (lines && char === "\r" && text[hit.index + 1] === "\n") continue;
-    if (hit.index > last) found.push(text.slice(last, hit.index));
-    found.push(unseen(char));
-    last = hit.index + char.length;
+  for (const { 0: char, index } of text.matchAll(UNSEEN)) {
+    if (lines && (char === "\n" || char === "\t" || (char === "\r" && text[index + 1] === "\n"))) continue;
+    const { shown, named } = unseen(char);
+    found.push(text.slice(last, index), html`<span class="unseen" title=${named}>${shown}</span>`);
+    last = index + char.length;
   }
-  if (last < text.length) found.push(text.slice(last));
-  return found;
+  return [...found, text.slice(last)];
 }
 
 /** The same as one string, for titles and labels. @param {any} text */
@@ -92,14 +83,8 @@ export function ErrorText({ value }) {
 /** @param {{ value: any, lines?: boolean, most?: number }} props */
 export function Text({ value, lines = false, most = 200000 }) {
   if (value === null || value === undefined || value === "") return html`<span class="faint">–</span>`;
-  let text = String(value);
-  const cut = text.length > most;
-  if (cut) text = text.slice(0, most);
-  return html`<bdi
-    >${pieces(text, lines).map(piece =>
-      typeof piece === "string" ? piece : html`<span class="unseen" title=${piece.named}>${piece.shown}</span>`,
-    )}${cut && "…"}</bdi
-  >`;
+  const text = String(value);
+  return html`<bdi>${pieces(text.slice(0, most), lines)}${text.length > most && "…"}</bdi>`;
 }
 
 /** @param {{ queue: string | null | undefined }} props */
