@@ -10,9 +10,10 @@ export default [
       // What a message contains is text: nothing may turn a string into markup or code.
       "no-restricted-properties": [
         "error",
-        { property: "innerHTML", message: "Render it as text." },
-        { property: "outerHTML", message: "Render it as text." },
-        { property: "insertAdjacentHTML", message: "Render it as text." },
+        ...["innerHTML", "outerHTML", "insertAdjacentHTML"].map(property => ({
+          property,
+          message: "Render it as text.",
+        })),
       ],
       "no-restricted-syntax": [
         "error",

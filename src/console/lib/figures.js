@@ -5,7 +5,7 @@ import { setNow } from "./format.js";
 import { useData, useEvery } from "./live.js";
 
 /** One reading for all that show them. */
-export const Figures = createContext(/** @type {import("./live.js").Loaded<any>} */ (/** @type {any} */ (null)));
+export const Figures = createContext(/** @type {import("./live.js").Loaded} */ (/** @type {any} */ (null)));
 
 /** @param {string} path @param {{ signal: AbortSignal }} options */
 async function read(path, options) {
@@ -24,16 +24,12 @@ export function useFigures() {
 // A queue as several answers of the API know it.
 
 /**
- * A queue as GET /v1/queues has it, and its `tasks` by state, what is `overdue`, what is `dueSoon`, and the `share` that
- * was on time in the last hour; null: nothing was promised.
- * @typedef {any} QueueSummary
- */
-
-/**
+ * Queues as GET /v1/queues has them, each with its `tasks` by state, what is `overdue`, what is `dueSoon`, and the `share`
+ * that was on time in the last hour; null: nothing was promised.
  * @param {any} stats
- * @param {any[]} listed of GET /v1/queues; the event `overview` leaves some out that flow
+ * @param {any[]} listed of GET /v1/queues; GET /v1/overview leaves some out that flow
  * @param {{ value: string, count: number }[]} [due]
- * @returns {QueueSummary[]}
+ * @returns {any[]}
  */
 export function together(stats, listed, due = []) {
   const known = new Map(listed.map(one => [one.queue, one]));
@@ -56,7 +52,7 @@ export function together(stats, listed, due = []) {
   });
 }
 
-/** What is held comes first, then what has parked tasks. @param {QueueSummary} a @param {QueueSummary} b */
+/** What is held comes first, then what has parked tasks. @param {any} a @param {any} b */
 export const atPlace = (a, b) =>
   Number(held(b)) - Number(held(a)) ||
   (b.tasks.parked ?? 0) - (a.tasks.parked ?? 0) ||

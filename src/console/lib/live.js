@@ -114,10 +114,7 @@ export function useEvery(ms, reload) {
 
 // Reading for a page: what it showed stays until the new answer is here.
 
-/**
- * @template T
- * @typedef {{ data: T | null, error: any, loading: boolean, stale: boolean, reload: () => Promise<void> }} Loaded
- */
+/** @typedef {{ data: any, error: any, loading: boolean, stale: boolean, reload: () => Promise<void> }} Loaded */
 
 /** A reading under way. @typedef {{ again: boolean, aborter: AbortController, ended: Promise<void> }} Reading */
 
@@ -131,7 +128,7 @@ export function useEvery(ms, reload) {
 /**
  * @param {string | null} path null: nothing to read, or not yet
  * @param {How} [how]
- * @returns {Loaded<any>}
+ * @returns {Loaded}
  */
 export function useData(path, { read = get, on, every = 1000 } = {}) {
   const [state, setState] = useState(/** @type {any} */ ({ path: null, data: null, error: null, loading: true }));

@@ -2,7 +2,7 @@ import { withQuery } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { useData } from "../lib/live.js";
 import { to } from "../lib/router.js";
-import { Field, inAddress } from "../parts/form.js";
+import { Field, useAddress } from "../parts/form.js";
 import { Empty, Page, Pager } from "../parts/page.js";
 import { AuditTable } from "../parts/tables.js";
 
@@ -39,9 +39,9 @@ export function Audit({ query }) {
       }
     </p>
     <div class="filters grid">
-      <${Field} label="Queue" ...${inAddress(query, "queue")} />
-      <${Field} label="Action" options=${[["", "any"], ...ACTIONS]} ...${inAddress(query, "action")} />
-      <${Field} label="Who" ...${inAddress(query, "who")} />
+      <${Field} label="Queue" ...${useAddress(query, "queue")} />
+      <${Field} label="Action" options=${[["", "any"], ...ACTIONS]} ...${useAddress(query, "action")} />
+      <${Field} label="Who" ...${useAddress(query, "who")} />
     </div>
     ${
       data &&

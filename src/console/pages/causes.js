@@ -3,7 +3,7 @@ import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useData, useSend } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
-import { Act, Check, Field, Form, inAddress, say, useForm } from "../parts/form.js";
+import { Act, Check, Field, Form, useAddress, say, useForm } from "../parts/form.js";
 import { Empty, Facts, Page, Pager, Problem, Section } from "../parts/page.js";
 import { Bar } from "../parts/pictures.js";
 import { actOn, CauseTable, TaskTable } from "../parts/tables.js";
@@ -30,8 +30,8 @@ export function Causes({ query }) {
   return html`<${Page} title="Causes" of=${loaded}>
     <p class="lead">Failures with the same error are one cause. Mend it, then send its parked tasks again.</p>
     <div class="filters grid">
-      <${Field} label="Queue" ...${inAddress(query, "queue")} />
-      <${Field} label="State" options=${SHOWN} ...${inAddress(query, "state")} />
+      <${Field} label="Queue" ...${useAddress(query, "queue")} />
+      <${Field} label="State" options=${SHOWN} ...${useAddress(query, "state")} />
       <${Check}
         value=${all}
         onInput=${(/** @type {boolean} */ on) => setQuery({ all: on ? "true" : null, cursor: null })}

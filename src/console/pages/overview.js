@@ -77,7 +77,7 @@ export function Overview({ query }) {
 
 const MOST_HELD = 20;
 
-/** What needs a person, the worst first. Without `stats` while tasks are being counted. @param {{ data: any, queues: import("../lib/figures.js").QueueSummary[] }} props */
+/** What needs a person, the worst first. Without `stats` while tasks are being counted. @param {{ data: any, queues: any[] }} props */
 function Attention({ data, queues }) {
   const { stats, nodes, causes } = data;
   /** @type {any[]} */

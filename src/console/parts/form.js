@@ -36,12 +36,14 @@ export function useForm(begin) {
   return { form, setForm, field };
 }
 
-/** What ties a field to the address. @param {URLSearchParams} query @param {string} name */
-export const inAddress = (query, name) => ({
-  name,
-  value: query.get(name) ?? "",
-  onChange: (/** @type {string} */ value) => setQuery({ [name]: value.trim(), cursor: null }),
-});
+/** What ties a field to the address; what is typed stays there until then. @param {URLSearchParams} query @param {string} name */
+export function useAddress(query, name) {
+  const given = query.get(name) ?? "";
+  const [value, onInput] = useState(given);
+  useEffect(() => onInput(given), [given]);
+  const onChange = (/** @type {string} */ text) => setQuery({ [name]: text.trim(), cursor: null });
+  return { name, value, onInput, onChange };
+}
 
 /** Sending it loads no other page. @param {{ onSubmit: () => any, [more: string]: any }} props */
 export const Form = ({ onSubmit, ...more }) =>
@@ -62,7 +64,7 @@ export function Field({ label, hint, onInput, options, list, name = label, onCha
     <span>${label} ${hint && html`<small>${hint}</small>`}</span>
     ${
       options
-        ? html`<select name=${name} value=${more.value} onChange=${given(onInput ?? onChange)}>
+        ? html`<select name=${name} value=${more.value} onChange=${given(onChange ?? onInput)}>
             ${options.map(one => {
               const [key, word] = Array.isArray(one) ? one : [one, one];
               return html`<option value=${key} selected=${key === more.value}>${word}</option>`;

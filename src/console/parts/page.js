@@ -7,7 +7,7 @@ import { plain, Text } from "./text.js";
 
 /**
  * The heading of a page, its way up, and its buttons. With `of`, what it reads: why that failed, or that it is not here yet.
- * @param {{ title: any, name?: string, up?: [string, string], badge?: any, actions?: any, of?: import("../lib/live.js").Loaded<any>, children?: any }} props
+ * @param {{ title: any, name?: string, up?: [string, string], badge?: any, actions?: any, of?: import("../lib/live.js").Loaded, children?: any }} props
  */
 export function Page({ title, name, up, badge, actions, of, children }) {
   const said = plain(name ?? title);

@@ -71,7 +71,7 @@ export function useLastHour(queue) {
   };
 }
 
-/** @param {{ queue: import("../lib/figures.js").QueueSummary }} props */
+/** @param {{ queue: any }} props */
 export function QueueTile({ queue }) {
   const hour = useLastHour(queue.queue);
   return html`<a class="card tile" data-row href=${to("queues", queue.queue)}>

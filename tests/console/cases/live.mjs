@@ -65,6 +65,7 @@ export async function run(test) {
   equal(connections, earlier + 1, "connections after the tab was hidden");
 
   await chart(test);
+  await typing(test, submit);
   await slowly(test, submit);
 }
 
@@ -78,6 +79,20 @@ async function chart(test) {
   const before = await failures();
   test.shop("body", `chart-${process.pid}`, "hello");
   await test.until("the failure is in the chart", async () => (await failures()) > before);
+  await page.close();
+}
+
+/** What one types into a filter stays while the list is read again. */
+async function typing(test, change) {
+  const page = await test.page();
+  await page.goto("/console/audit");
+  await page.getByText("Live", { exact: true }).waitFor();
+  await page.getByLabel("Who").pressSequentially("alice");
+  const read = page.waitForResponse(response => response.url().includes("/v1/audit"));
+  await change();
+  await (await read).finished();
+  await page.waitForTimeout(300); // it is shown
+  equal(await page.getByLabel("Who").inputValue(), "alice", "what was typed");
   await page.close();
 }
 
