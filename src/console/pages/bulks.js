@@ -103,7 +103,7 @@ export function Bulk({ params }) {
           !frozen &&
           html`
             ${bulk.state === "running" ? html`<${Act} why=${why} onClick=${() => change("pause")}>Pause<//>` : html`<${Act} class="primary" why=${why} onClick=${() => setAsking("resume")}>Resume…<//>`}
-            <${Act} class="danger" why=${why} onClick=${() => setAsking("abort")}>Abort…<//>
+            <${Act} class="red" why=${why} onClick=${() => setAsking("abort")}>Abort…<//>
           `
     }
     of=${loaded}

@@ -3,7 +3,7 @@ import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useData, useSend } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
-import { Act, Check, Field, Form, useAddress, say, useForm } from "../parts/form.js";
+import { Act, Check, Field, Form, say, useAddress, useForm } from "../parts/form.js";
 import { Empty, Facts, Page, Pager, Problem, Section } from "../parts/page.js";
 import { Bar } from "../parts/pictures.js";
 import { actOn, CauseTable, TaskTable } from "../parts/tables.js";
@@ -78,7 +78,7 @@ export function Cause({ params }) {
     actions=${html`
       <${Act} class="primary" href=${actOn(cause)} why=${why || noneParked}>Redrive ${count(cause.parked)} parked<//>
       <${Act} href=${actOn(cause, "cancel")} why=${why || noneScheduled}>Cancel scheduled<//>
-      <${Act} class="danger" href=${actOn(cause, "discard")} why=${why || noneParked}>Discard ${count(cause.parked)}<//>
+      <${Act} class="red" href=${actOn(cause, "discard")} why=${why || noneParked}>Discard ${count(cause.parked)}<//>
     `}
     of=${loaded}
   >

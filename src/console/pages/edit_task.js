@@ -25,13 +25,7 @@ export function EditTask({ params }) {
   const up = /** @type {[string, string]} */ (["Task", to("tasks", params.id)]);
   if (!data) return html`<${Page} title="Edit and retry" up=${up} of=${loaded} />`;
   // It is made anew only for another version: what somebody types is not lost to a new reading.
-  return html`<${Editor}
-    key=${data.message.version}
-    task=${data.task}
-    message=${data.message}
-    up=${up}
-    reload=${reload}
-  />`;
+  return html`<${Editor} key=${data.message.version} ...${data} up=${up} reload=${reload} />`;
 }
 
 /** @param {{ task: any, message: any, up: [string, string], reload: () => void }} props */

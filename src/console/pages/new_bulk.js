@@ -46,22 +46,17 @@ export function NewBulk({ query }) {
     { read: dryRun },
   );
 
-  if (!action)
-    return html`<${Page} title="No such action"
-      ><p><a href="/console/tasks">Tasks</a></p><//
-    >`;
-  const up = /** @type {[string, string]} */ (
-    filter?.cause
-      ? ["Cause", to("causes", filter.cause)]
-      : ["Tasks", `/console/tasks?${new URLSearchParams(filter ?? {})}`]
-  );
   if (!filter) {
-    return html`<${Page} title=${action.label} up=${up}
-      ><${Empty}
-        title="Nothing to do: ${action.label.toLowerCase()} is for tasks that are ${action.states.join(" or ")}."
-      />
-    <//>`;
+    const none = action
+      ? `Nothing to do: ${action.label.toLowerCase()} is for tasks that are ${action.states.join(" or ")}.`
+      : "No such action.";
+    return html`<${Page} title=${action?.label ?? name} up=${["Tasks", "/console/tasks"]}
+      ><${Empty} title=${none}
+    /><//>`;
   }
+  const up = filter.cause
+    ? ["Cause", to("causes", filter.cause)]
+    : ["Tasks", `/console/tasks?${new URLSearchParams(filter)}`];
   const counted = noLimit || dry.stale ? null : dry.data;
   const n = counted?.count ?? 0;
   const number = counted ? count(n) + (counted.or_more ? " or more" : "") : "…";

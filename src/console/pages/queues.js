@@ -109,7 +109,19 @@ export function Queue({ params, query }) {
     }
     of=${loaded}
   >
-    ${known.state !== "flowing" && html`<${Gate} gate=${gate} />`}
+    ${
+      known.state !== "flowing" &&
+      html`<div class="card">
+        <${Facts}
+          rows=${[
+            ["Held since", gate.since && html`<${Time} at=${gate.since} />`],
+            ["Until", gate.until ? html`<${Time} at=${gate.until} />` : "it is resumed, or not known"],
+            ["Reason", gate.reason && html`<${ErrorText} value=${gate.reason} />`],
+            ["By", gate.by],
+          ]}
+        />
+      </div>`
+    }
     <${Totals}
       queue=${name}
       totals=${known.tasks}
@@ -134,20 +146,6 @@ export function Queue({ params, query }) {
     <${History} query=${query} queue=${name} />
     ${asking && html`<${Ask} what=${asking} name=${name} waiting=${known.waiting} onClose=${() => setAsking("")} onDone=${reload} />`}
   <//>`;
-}
-
-/** @param {{ gate: any }} props */
-function Gate({ gate }) {
-  return html`<div class="card">
-    <${Facts}
-      rows=${[
-        ["Held since", gate.since && html`<${Time} at=${gate.since} />`],
-        ["Until", gate.until ? html`<${Time} at=${gate.until} />` : "it is resumed, or not known"],
-        ["Reason", gate.reason && html`<${ErrorText} value=${gate.reason} />`],
-        ["By", gate.by],
-      ]}
-    />
-  </div>`;
 }
 
 const ASK = /** @type {Record<string, [string, string]>} */ ({

@@ -217,7 +217,7 @@ function Selection({ filter, chosen, onClear, onDone }) {
       ? able.map(task => refusal(name, task.queue)).find(Boolean)
       : `None of them is ${states.join(" or ")}.`;
     return html`<${Act}
-      class="small ${danger ? "danger" : ""}"
+      class="small ${danger ? "red" : ""}"
       why=${why}
       onClick=${() => setAsking({ name, tasks: able })}
       >${label} ${count(able.length)}<//
@@ -272,7 +272,7 @@ function OnAll({ name, filter }) {
     refusal(name, filter.queue ?? null) || refusal("bulk", filter.queue ?? null) || (n === 0 ? "No task matches." : "");
   const number = n === undefined ? "…" : count(n) + (counted.data.or_more ? "+" : "");
   return html`<${Act}
-    class="small ${BULK_ACTIONS[name].danger ? "danger" : ""}"
+    class="small ${BULK_ACTIONS[name].danger ? "red" : ""}"
     href=${withQuery("/console/act", { action: name, ...filter })}
     why=${why}
     >${BULK_ACTIONS[name].label} ${number}…<//

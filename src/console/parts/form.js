@@ -60,8 +60,8 @@ export function Field({ label, hint, onInput, options, list, name = label, onCha
     to && ((/** @type {any} */ e) => to(e.target.value));
   const both = { onInput: given(onInput), onChange: given(onChange) };
   const text = { name, spellcheck: false, autocomplete: "off", ...more, ...both };
-  return html`<label class="field">
-    <span>${label} ${hint && html`<small>${hint}</small>`}</span>
+  return html`<label class="field"
+    ><span>${label} ${hint && html`<small>${hint}</small>`}</span>
     ${
       options
         ? html`<select name=${name} value=${more.value} onChange=${given(onChange ?? onInput)}>
@@ -153,7 +153,7 @@ export function Confirm({ title, button, danger, text, fields, disabled, send, s
       <${Problem} error=${error} />
       <div class="row end">
         <button type="button" onClick=${onClose}>Close</button>
-        <button class=${danger ? "danger" : "primary"} disabled=${busy || !!disabled} title=${disabled || ""}>
+        <button class=${danger ? "red" : "primary"} disabled=${busy || !!disabled} title=${disabled || ""}>
           ${busy ? "Sending…" : button}
         </button>
       </div>

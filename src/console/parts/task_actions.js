@@ -20,7 +20,7 @@ export function TaskActions({ task, onDone }) {
   const editWhy =
     refusal("edit", task.queue) || (task.replaced_by ? "An edited copy has replaced it: edit that one." : "");
   const look = (/** @type {string} */ name) =>
-    name === "redrive" && stateOf(task) === "parked" ? "primary" : ACTIONS[name].danger ? "danger" : "";
+    name === "redrive" && stateOf(task) === "parked" ? "primary" : ACTIONS[name].danger ? "red" : "";
   return html`
     ${task.state === "parked" && html`<${Act} href="${to("tasks", task.retry_id)}/edit" why=${editWhy}>Edit and retry<//>`}
     ${Object.keys(ACTIONS)
