@@ -1,9 +1,11 @@
+// What proves a delivery, what it leaves in the audit, and the digests that keys are made of.
+#include "src/core/message/identity.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "src/core/machine/by_hand.h"
-#include "src/core/message/identity.h"
 #include "tests/unit/core/machine_fixture.h"
 
 namespace rung {
@@ -85,6 +87,24 @@ TEST(Audit, AResultOfAnAttemptUnderWayLeavesNone) {
   const Task before = task_in(State::awaiting);
   EXPECT_FALSE(audit_of({before.id, event::Succeeded{2}}, before, task_in(State::succeeded), kNow));
   EXPECT_FALSE(audit_of({before.id, event::SilenceOver{}}, task_in(State::succeeded), before, kNow));
+}
+
+// ---- digests: stored keys and ids of traces depend on these to the byte: another version of Rung computes
+// them again
+
+TEST(Digest, IsSha256) {
+  // printf abc | sha256sum
+  EXPECT_EQ(to_hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(to_hex(sha256("abc"), 4), "ba7816bf");
+}
+
+TEST(Digest, AKeyIsTheBeginningOfTheDigestOfItsFacts) {
+  std::string facts;
+  append_field(facts, "orders");
+  append_field(facts, "");
+  ASSERT_EQ(facts, "6:orders0:");
+  EXPECT_EQ(key_of_facts(facts).size(), 16U);
+  EXPECT_EQ(to_hex(key_of_facts(facts)), to_hex(sha256(facts)).substr(0, 32));
 }
 
 }  // namespace
