@@ -92,6 +92,7 @@ class Reads {
       try {
         return work(store);
       } catch (const StoreError& e) {
+        if (e.asked) throw;  // the connection is good
         return tl::unexpected(e.error);
       }
     };
@@ -121,6 +122,9 @@ class Reads {
       }
       give_back(*std::move(store));
       return result;
+    } catch (const StoreError&) {
+      give_back(*std::move(store));
+      throw;
     } catch (...) {  // no memory: its place must not be lost
       give_back(nullptr);
       throw;
