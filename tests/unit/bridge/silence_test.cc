@@ -345,6 +345,18 @@ TEST_F(Silences, WhereNobodyCanLookSilenceIsASuccessAndCounted) {
   EXPECT_EQ(flow.counts.totals.silences_unverified, 1);
 }
 
+TEST_F(Silences, WhereNobodyEverCountedTheQueueItIsASuccessAndCounted) {
+  Looking a(world);
+  a.answers = false;
+  a.start();
+  const TaskId id = deliver("orders");
+  pass(kOver);
+  EXPECT_EQ(world.row(id).state, State::awaiting) << "an answer may come";
+  pass(kUnverifiedSilence + Ms{15'000});
+  EXPECT_TRUE(is_presumed(id));
+  EXPECT_EQ(a.totals().silences_unverified, 1);
+}
+
 // One has access to the management API, the other has not; and one is started again.
 TEST_F(Silences, AllInstancesConcludeTheSame) {
   Looking a(world, {.name = "a"});
