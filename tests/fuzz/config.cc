@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "src/cli/shared/text.h"
 #include "src/core/base/url.h"
+#include "src/core/base/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace rung {
@@ -39,7 +39,7 @@ void hold_problem(const ConfigProblem& problem, int lines) {
   hold((problem.line == 0) == (problem.column == 0), "a line has a column", problem.str());
   hold(problem.what.find(kSecret) == std::string::npos, "a problem quotes no secret", problem.what);
   hold(problem.what.size() < 2000, "a problem is a sentence", problem.what);
-  const std::string shown = cli::one_line(problem.str());
+  const std::string shown = escape_controls(problem.str());
   for (const char c : shown)
     hold(static_cast<unsigned char>(c) >= ' ' && c != 0x7f, "a problem is one line", shown);
   fuzz::hold_text(shown, 10'000, "a problem is UTF-8");
