@@ -160,8 +160,7 @@ void check_params(const Pairs& given, std::span<const Param> params, FieldErrors
       const std::string known = known_params(params);
       wrong =
           "unknown " + kind + (known.empty() ? ": there are none here" : "; known " + kind + "s: " + known);
-    } else if (std::find_if(given.begin(), pair, [&](const auto& one) { return one.first == name; }) !=
-               pair) {
+    } else if (std::ranges::find(given.begin(), pair, name, &Pairs::value_type::first) != pair) {
       wrong = "given twice";
     } else {
       wrong = wrong_value(*param, value);
