@@ -83,8 +83,6 @@ class Text {
 
 // --- what the event loop of this instance says
 
-using bridge::FlowCounts;
-
 constexpr std::array<const char*, 4> kInlets{"failed", "results", "delay", "error"};  // as Inlet
 constexpr std::array<const char*, 3> kResults{"succeeded", "failed", "malformed"};
 constexpr std::array<const char*, 2> kKinds{"retry", "delay"};
