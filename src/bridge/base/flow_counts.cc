@@ -49,11 +49,10 @@ void FlowCounts::decided(const Decision& decision) {
   // A report that confirms a presumed success ends nothing for a second time.
   const bool again = decision.was == State::succeeded && task.state == State::succeeded;
   if (decision.attempt && !again && decision.attempt->outcome != Outcome::pending) {
-    const bool presumed =
-        decision.attempt->outcome == Outcome::succeeded && task.finished_by == FinishedBy::presumed;
-    const auto ended = static_cast<Ended>(static_cast<int>(decision.attempt->outcome) -
-                                          static_cast<int>(Outcome::succeeded));
-    ++of(decision.failed_in.empty() ? task.queue : decision.failed_in)[presumed ? Ended::presumed : ended];
+    const Outcome outcome = decision.attempt->outcome;
+    const bool presumed = outcome == Outcome::succeeded && task.finished_by == FinishedBy::presumed;
+    Queue& queue = of(decision.failed_in.empty() ? task.queue : decision.failed_in);
+    ++queue[presumed ? Ended::presumed : ended_by(outcome)];
   }
   if (decision.was != task.state) finish(task);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -22,27 +23,26 @@
 
 namespace rung::bridge {
 
-// How late messages were published: a histogram for /metrics. Thread: the loop's; a copy is a value.
-struct Lateness {
-  // Upper bounds of the buckets, in seconds; one more bucket holds later ones.
-  static constexpr std::array<double, 14> kSeconds{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
-                                                   2,    5,     10,   30,  60,   300, 3600};
-
-  // `late`: the time from a message's due time to the broker's confirm, without that behind gates.
-  void add(Ms late) {
-    const double seconds = static_cast<double>(std::max<std::int64_t>(late.count(), 0)) / 1000;
-    const auto bucket = std::ranges::lower_bound(kSeconds, seconds) - kSeconds.begin();
-    ++counts[static_cast<std::size_t>(bucket)];
+// A histogram of durations for /metrics. `kSeconds`: the upper bounds of its buckets, in ascending order; one
+// more bucket holds what is longer. Thread: a value.
+template <const auto& kSeconds>
+struct Histogram {
+  void add(std::chrono::duration<double> length) {  // below 0: counts as 0
+    const double seconds = std::max(length.count(), 0.0);
+    ++counts[static_cast<std::size_t>(std::ranges::lower_bound(kSeconds, seconds) - std::begin(kSeconds))];
     sum += seconds;
   }
-  void operator+=(const Lateness& more) {
+  void operator+=(const Histogram& more) {
     for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += more.counts[i];
     sum += more.sum;
   }
 
-  std::array<std::int64_t, kSeconds.size() + 1> counts{};  // of each bucket alone
-  double sum = 0;                                          // seconds
+  std::array<std::int64_t, std::size(kSeconds) + 1> counts{};  // of each bucket alone
+  double sum = 0;                                              // seconds
 };
+
+inline constexpr double kLateSeconds[] = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600};
+using Lateness = Histogram<kLateSeconds>;
 
 // What is not counted by queue. Who does it counts it.
 struct Totals {
@@ -67,7 +67,7 @@ struct Totals {
   // By queue. Beyond Gates::kMostTotals those that the config does not name are together in "(other)".
   std::map<std::string, Breaker> breakers;
   std::int64_t silences_held = 0;  // held open
-  // Presumed successful although nobody could tell whether the queue was attached.
+  // Presumed successful without knowing whether the queue was attached.
   std::int64_t silences_unverified = 0;
   std::int64_t shards_gained = 0, shards_lost = 0;  // lost: their leases ended against our will
   std::int64_t topology_repairs = 0;
@@ -79,11 +79,16 @@ class FlowCounts {
   static constexpr std::size_t kMostMatched = 500;
   // How a delivery ended: as Outcome, without `pending`. presumed: silence meant success.
   enum class Ended : std::uint8_t { succeeded, failed, timed_out, returned, presumed };
+  static Ended ended_by(Outcome outcome) {
+    return static_cast<Ended>(static_cast<int>(outcome) - static_cast<int>(Outcome::succeeded));
+  }
+  static_assert(static_cast<int>(Outcome::returned) - static_cast<int>(Outcome::succeeded) ==
+                static_cast<int>(Ended::returned));
 
   struct Queue {
     std::array<std::int64_t, 2> taken_in{};   // new tasks: retries, delays
     std::array<std::int64_t, 6> published{};  // by PublishResult::How
-    Lateness late;                            // of the confirmed ones
+    Lateness late;                            // of the confirmed ones, without the time behind gates
     std::array<std::int64_t, 5> ended{};
     std::array<std::int64_t, 4> finished{};  // tasks, by their final State
     std::optional<Ms> late_by;               // by the rules now
@@ -94,6 +99,7 @@ class FlowCounts {
     std::int64_t& operator[](PublishResult::How how) { return published[static_cast<std::size_t>(how)]; }
     std::int64_t& operator[](Ended how) { return ended[static_cast<std::size_t>(how)]; }
     std::int64_t& operator[](State reached) {
+      static_assert(static_cast<int>(State::discarded) - static_cast<int>(State::succeeded) == 3);
       return finished[static_cast<std::size_t>(reached) - static_cast<std::size_t>(State::succeeded)];
     }
   };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <span>
 
 #include "src/core/base/utf8.h"
 #include "src/core/causes/fingerprint.h"
@@ -36,21 +35,18 @@ class Text {
       add(counts[i], labels);
     }
   }
-  // A histogram: counts of each bucket alone, by its upper bound; one more of what is beyond the last.
-  void add_buckets(std::span<const double> bounds, std::span<const std::int64_t> counts, double sum,
-                   const Labels& labels = {}) {
+  template <const auto& kSeconds>
+  void add(const bridge::Histogram<kSeconds>& histogram, const Labels& labels = {}) {
     std::int64_t count = 0;
-    for (const std::int64_t one : counts) count += one;
+    for (const std::int64_t one : histogram.counts) count += one;
     sample("_count", labels, "", static_cast<double>(count));
-    sample("_sum", labels, "", sum);
+    sample("_sum", labels, "", histogram.sum);
     count = 0;
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      count += counts[i];
-      sample("_bucket", labels, i < bounds.size() ? digits(bounds[i]) : "+Inf", static_cast<double>(count));
+    for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
+      count += histogram.counts[i];
+      const std::string bound = i < std::size(kSeconds) ? digits(kSeconds[i]) : "+Inf";
+      sample("_bucket", labels, bound, static_cast<double>(count));
     }
-  }
-  void add(const bridge::Lateness& late, const Labels& labels = {}) {
-    add_buckets(late.kSeconds, late.counts, late.sum, labels);
   }
   std::string text() const { return text_; }
 
@@ -214,8 +210,8 @@ constexpr Row kRows[] = {
      "Deliveries whose silence this instance held open instead of presuming success.",
      [](const Vitals& v, Text& s) { s.add(v.silences_held); }},
     {"rung_silences_unverified_total", kCounter,
-     "Successes that this instance presumed although nobody could tell whether the queue was attached, or "
-     "whether the message had been read.",
+     "Successes that this instance presumed without knowing whether the queue was attached, or whether the "
+     "message had been read.",
      [](const Vitals& v, Text& s) { s.add(v.silences_unverified); }},
     {"rung_queue_paused", kGauge, "1 for each queue that is paused; the others are not listed.",
      [](const Vitals& v, Text& s) {
@@ -312,10 +308,7 @@ void Metrics::request(std::string_view route, std::string_view method, int statu
   const std::lock_guard lock(mutex_);
   ++requests_[{key, status}];
   if (seconds < 0) return;
-  Durations& durations = durations_[key];
-  ++durations
-        .counts[static_cast<std::size_t>(std::ranges::lower_bound(kSeconds, seconds) - kSeconds.begin())];
-  durations.sum += seconds;
+  durations_[key].add(std::chrono::duration<double>(seconds));
 }
 
 void Metrics::totals(const Totals& totals, const std::vector<std::string>& queues, const CauseRules* rules) {
@@ -418,8 +411,7 @@ std::string Metrics::text(std::optional<Vitals> vitals, int connections, const a
   text.metric("rung_http_request_duration_seconds", kHistogram,
               "Time to answer a request, from its whole body, by route and method.");
   for (const auto& [key, durations] : durations_)
-    text.add_buckets(kSeconds, durations.counts, durations.sum,
-                     {{"route", key.first}, {"method", key.second}});
+    text.add(durations, {{"route", key.first}, {"method", key.second}});
   text.metric("rung_submitted_tasks_total", kCounter, "Tasks submitted to this instance by HTTP, by result.");
   for (const char* result : {"created", "same", "conflict", "invalid", "failed"}) {
     const auto count = counts.find({"submit", result});

@@ -2,7 +2,6 @@
 // only queues that the config names or a person paused, no tags, nothing from a message. Thread: any.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <map>
 #include <mutex>
@@ -58,12 +57,7 @@ class Metrics {
  private:
   // The upper bounds of the buckets, in seconds: from a submit that shares a commit up to one that waits for
   // a slow database.
-  static constexpr std::array<double, 12> kSeconds{0.001, 0.002, 0.005, 0.01, 0.025, 0.05,
-                                                   0.1,   0.25,  0.5,   1,    2.5,   10};
-  struct Durations {
-    std::array<std::int64_t, kSeconds.size() + 1> counts{};  // of each bucket alone
-    double sum = 0;
-  };
+  static constexpr double kSeconds[] = {0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10};
   using Route = std::pair<std::string, std::string>;  // and method
 
   const Clock& clock_;
@@ -71,7 +65,7 @@ class Metrics {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::map<std::pair<Route, int>, std::int64_t> requests_;  // by status
-  std::map<Route, Durations> durations_;
+  std::map<Route, bridge::Histogram<kSeconds>> durations_;
   BootMs fresh_until_{0};
   std::string totals_;  // as text
   Vitals last_;
