@@ -110,9 +110,9 @@ AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& fa
   plan.command = attach_command(queue);
   const std::string ours = rabbit::failed_exchange(broker.prefix);
   const rabbit::DeadLetters now = rabbit::dead_letters_of(facts, policies);
-  const auto answer = vhost.attached(facts);
-  if (answer.attached == rabbit::Attached::yes_by_binding) {
-    plan.reason = "by the " + answer.detail;
+  plan.answer = vhost.attached(facts);
+  if (plan.answer.attached == rabbit::Attached::yes_by_binding) {
+    plan.reason = "by the " + plan.answer.detail;
     return plan;
   }
   if (facts.dead_letter_argument) {
@@ -172,13 +172,6 @@ namespace {
 constexpr int kPause = 9;
 constexpr Ms kLongestPause{30'000};
 constexpr Ms kFirstLook{2000};
-
-std::optional<AttachmentState> state_of(rabbit::Attached answer) {
-  if (is_attached(answer)) return AttachmentState::attached;
-  if (answer == rabbit::Attached::no) return AttachmentState::detached;
-  if (answer == rabbit::Attached::no_such_queue) return AttachmentState::gone;
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -245,14 +238,21 @@ void AttachWatch::work() {
 // keeps what others say.
 bridge::QueueAttachment AttachWatch::judge(const std::string& queue,
                                            const Result<rabbit::Vhost>& seen) const {
-  const rabbit::QueueFacts* facts = seen ? seen->find(queue) : nullptr;
-  rabbit::AttachedAnswer answer{rabbit::Attached::no_such_queue, "no queue '" + queue + "'"};
-  if (!seen) answer = {rabbit::Attached::unknown, seen.error().message};
-  if (facts != nullptr) answer = seen->attached(*facts);
-  bridge::QueueAttachment one{queue, state_of(answer.attached), describe(answer), attach_command(queue),
-                              rabbit::policy_command(broker_.prefix, vhost_, queue)};
-  if (facts == nullptr) return one;
+  bridge::QueueAttachment one{
+      queue, {}, {}, attach_command(queue), rabbit::policy_command(broker_.prefix, vhost_, queue)};
+  if (!seen) {
+    one.detail = seen.error().message;
+    return one;
+  }
+  const rabbit::QueueFacts* facts = seen->find(queue);
+  if (facts == nullptr) {
+    one.state = AttachmentState::gone;
+    one.detail = "no queue '" + queue + "'";
+    return one;
+  }
   const AttachPlan plan = plan_attach(broker_, *facts, *seen);
+  one.state = is_attached(plan.answer.attached) ? AttachmentState::attached : AttachmentState::detached;
+  one.detail = describe(plan.answer);
   one.command = plan.command;
   if (plan.action == AttachPlan::Action::refuse) one.policy = "not by a policy: " + plan.reason;
   if (plan.action == AttachPlan::Action::put) one.policy = rabbit::policy_command(vhost_, plan.policy);
@@ -279,14 +279,16 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
     found.queues.push_back(judge(queue, seen));
     if (matches(queue)) found.matched.insert(queue);
   }
-  if (seen) found.attached.emplace();
-  for (const rabbit::QueueFacts& queue : seen ? seen->queues : std::vector<rabbit::QueueFacts>()) {
-    if (is_attached(seen->attached(queue).attached)) found.attached->insert(queue.name);
-    const bool full = found.queues.size() >= watched.names.size() + kMostOthers;
-    if (full || queue.exclusive || queue.type == "stream" || !matches(queue.name)) continue;
-    if (std::ranges::find(watched.names, queue.name) != watched.names.end()) continue;
-    found.queues.push_back(judge(queue.name, seen));
-    found.matched.insert(queue.name);
+  if (seen) {
+    found.attached.emplace();
+    for (const rabbit::QueueFacts& queue : seen->queues) {
+      if (is_attached(seen->attached(queue).attached)) found.attached->insert(queue.name);
+      const bool full = found.queues.size() >= watched.names.size() + kMostOthers;
+      if (full || queue.exclusive || queue.type == "stream" || !matches(queue.name)) continue;
+      if (std::ranges::find(watched.names, queue.name) != watched.names.end()) continue;
+      found.queues.push_back(judge(queue.name, seen));
+      found.matched.insert(queue.name);
+    }
   }
   count(watched, seen ? &*seen : nullptr, found);
   const std::lock_guard lock(mutex_);

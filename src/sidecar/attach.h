@@ -27,6 +27,7 @@ struct AttachPlan {
     refuse,   // a policy cannot attach it; `reason` says what can
     put,      // set `policy`
   };
+  rabbit::AttachedAnswer answer;  // whether it is attached now
   Action action = Action::nothing;
   std::string reason;
   std::string command;  // attaches it; "" = nothing does

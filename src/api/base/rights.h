@@ -72,7 +72,7 @@ static_assert([] {
 
 inline bool may(const Person& person, Action action) { return person.role >= right_of(action).least; }
 
-// The name in the audit of whoever bears the token of http.read_token_file: no entry of http.tokens_file can
+// In the audit, the name of requests with the token of http.read_token_file. No entry of http.tokens_file can
 // have it.
 inline constexpr std::string_view kTokenRead = "token read";
 

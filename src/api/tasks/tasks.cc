@@ -134,8 +134,8 @@ Response show_task(Context& context, const Call& call) {
   return response;
 }
 
-// What the message arrived with, apart from what is sent again. Whoever may not see the message does not see
-// what it had before.
+// The headers that the message arrived with and that are not sent again. The earlier content of an edited
+// message is only for those who may read messages.
 Response show_origin(Context& context, const Call& call) {
   const TaskId id = task_id_of(call);
   const auto known = context.reads.read([&](MysqlStore& store) { return need(store.known({&id, 1})); });

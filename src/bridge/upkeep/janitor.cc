@@ -174,7 +174,7 @@ Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const s
 
 Outgoing ParkedCopies::outgoing_for(const Copy& copy) const {
   const Task& task = copy.task;
-  // If somebody delivers it, that is an attempt of its own.
+  // A delivery of the copy counts as an attempt of its own.
   Task delivered = task;
   ++delivered.attempt;
   delivered.copy_number = task.version | kParkedCopy;

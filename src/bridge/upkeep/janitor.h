@@ -43,17 +43,17 @@ namespace rung::bridge {
 //   attached, and not seen detached since the delivery   presumed success
 //   not attached, or not for a part of that time         held open: the task stays awaiting, without an end
 //   never attached (delays; consumers that publish their failures themselves)   presumed success, as ever
-//   no answer   as last known; if that was attached, and somebody got an answer within the last hour, the
+//   no answer   as last known; if that was attached, and an instance got an answer within the last hour, the
 //               task waits kUnverifiedSilence for one; then it is presumed successful, counted as unverified
-// And silence begins when the message has been read (read_at()): until then, and for as long as that queue's
-// silence lasts after it, its end is put off. If messages always wait in the queue and nobody can tell how
-// many were published to it, it counts as read after kUnverifiedSilence, if there is a consumer: unverified.
+// Silence begins when the message has been read (read_at()); its end is put off until then. If the queue is
+// never empty and the broker does not tell how many messages were published to it, a message counts as read
+// after kUnverifiedSilence, provided that there is a consumer: unverified.
 class SilenceCheck {
  public:
   explicit SilenceCheck(const Sidecar& sidecar) : sidecar_(sidecar) {}
   // For owners of shards, when the silence of some task may be over.
   Jobs::Work check();
-  // Asks which queues have deliveries that await an answer, whoever made them: the attachments watch these.
+  // Reads which queues have deliveries of any instance that await an answer: Attachments watches these.
   // When shards are gained, and every ten seconds.
   Jobs::Work find_queues();
 

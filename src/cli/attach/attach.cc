@@ -441,8 +441,9 @@ void tell_sidecars(QueueAdmin& admin, const std::string& prefix, const std::vect
   const auto now = store.now();
   if (!now || queues.empty()) return;
   const auto vhost = rabbit::read_vhost(admin, prefix, &queues);
+  if (!vhost) return;
   std::vector<AttachmentSighting> seen;
-  for (const QueueFacts& facts : vhost ? vhost->queues : std::vector<QueueFacts>()) {
+  for (const QueueFacts& facts : vhost->queues) {
     if (vhost->attached(facts).attached != rabbit::Attached::no) continue;  // another policy attaches it
     seen.push_back(
         {facts.name, AttachmentState::detached, "rung detach by " + cli_user(), *now, false, true});

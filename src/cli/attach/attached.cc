@@ -63,8 +63,8 @@ Result<std::vector<QueueLine>> read(rabbit::QueueAdmin& admin, const Config& con
       line.pattern = by->second;
     }
     if (facts != nullptr) {
-      line.answer = vhost->attached(*facts);
       const sidecar::AttachPlan plan = sidecar::plan_attach(config.broker, *facts, *vhost);
+      line.answer = plan.answer;
       line.drift = plan.drift;
       line.command = plan.command;
       if (is_attached(line.answer.attached) || line.configured)

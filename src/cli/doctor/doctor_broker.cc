@@ -275,16 +275,16 @@ class BrokerCheck {
     if (facts == nullptr)
       return out.warn(name, "no such queue: '" + queue + "' (named in the config)",
                       "declare it, then run: " + sidecar::attach_command(queue));
-    const auto answer = vhost()->attached(*facts);
     const auto plan = sidecar::plan_attach(config_.broker, *facts, *vhost());
-    const bool attached = is_attached(answer.attached);
+    const bool attached = is_attached(plan.answer.attached);
     if (attached) {
-      out.ok(name, answer.attached == rabbit::Attached::yes_by_argument ? "attached by its argument"
-                                                                        : "attached by " + describe(answer));
+      out.ok(name, plan.answer.attached == rabbit::Attached::yes_by_argument
+                       ? "attached by its argument"
+                       : "attached by " + describe(plan.answer));
       if (!plan.drift.empty()) out.warn(name + ".policy", plan.drift, plan.command);
     } else {
       // Only a warning: its consumer may publish failures itself.
-      out.warn(name, "not attached: " + answer.detail, plan.command);
+      out.warn(name, "not attached: " + plan.answer.detail, plan.command);
     }
     std::vector<QueueNote> notes = target_notes(*facts, vhost()->policies);
     for (QueueNote& note : quorum_notes(*facts, vhost()->policies, config_.rules->queue(queue).silence))

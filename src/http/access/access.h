@@ -32,8 +32,7 @@ using api::Response;
 class Cookies {
  public:
   static constexpr std::string_view kSession = "session";
-  // Of a login at the identity provider that is under way: its state, so that nobody can be signed in by a
-  // link.
+  // The state of a login at the identity provider, so that a forged link cannot complete one.
   static constexpr std::string_view kLogin = "login";
 
   // `url`: where browsers reach this API; "" = by the Host of their requests. `tls`: they speak TLS with it.
@@ -78,7 +77,7 @@ class SignIns {
 
   const Cookies cookies;
 
-  // The cookie's value, which nobody can guess.
+  // The cookie's value: random, 256 bits.
   std::string open(std::string token);
   std::optional<SignIn> find(std::string_view cookie);
   void close(std::string_view cookie);
