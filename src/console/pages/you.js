@@ -1,10 +1,9 @@
 import { useEffect, useState } from "preact/hooks";
 import { refusal, signIn, signOut, useSession, withQuery } from "../lib/api.js";
-import { liveSwitch, useAtom, zone } from "../lib/atom.js";
 import { html } from "../lib/html.js";
 import { useSend } from "../lib/live.js";
 import { base, useLocation } from "../lib/router.js";
-import { Check, Field, Form } from "../parts/form.js";
+import { Field, Form } from "../parts/form.js";
 import { Facts, Page, Problem, Section } from "../parts/page.js";
 import { Text } from "../parts/text.js";
 
@@ -34,8 +33,6 @@ const WAYS = /** @type {Record<string, string>} */ ({
 
 export function You() {
   const who = useSession();
-  const zoned = useAtom(zone);
-  const live = useAtom(liveSwitch);
   const { error, send } = useSend();
   return html`<${Page}
     title="You"
@@ -60,14 +57,6 @@ export function You() {
           </li>`;
         })}
       </ul>
-    <//>
-    <${Section} title="This browser">
-      <${Check} value=${zoned === "local"} onInput=${(/** @type {boolean} */ on) => zone.set(on ? "local" : "utc")}
-        >times in local time instead of UTC<//
-      >
-      <${Check} value=${live === "on"} onInput=${(/** @type {boolean} */ on) => liveSwitch.set(on ? "on" : "off")}
-        >live updates<//
-      >
     <//>
   <//>`;
 }
