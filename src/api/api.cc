@@ -71,58 +71,50 @@ constexpr std::array kNodes{Param{"all", Is::flag, "also instances that ended ov
 
 consteval auto table() {
   using enum Action;
+  using enum Takes;
   return std::to_array<Route>({
-      {"POST", "/v1/tasks", "submitTasks", submit, Scope::body, submit_tasks, {}, Takes::json},
+      {"POST", "/v1/tasks", "submitTasks", submit, Scope::body, submit_tasks, {}, json},
       {"GET", "/v1/tasks", "listTasks", read, Scope::none, list_tasks, kTasks},
       {"GET", "/v1/tasks/{id}", "getTask", read, Scope::none, show_task},
       {"GET", "/v1/tasks/{id}/origin", "getTaskOrigin", read, Scope::none, show_origin},
       {"GET", "/v1/tasks/{id}/history", "getTaskHistory", read, Scope::none, show_history, kPage},
       {"GET", "/v1/tasks/{id}/audit", "getTaskAudit", read, Scope::none, show_audit, kPage},
-      {"POST", "/v1/tasks/{id}/cancel", "cancelTask", cancel, Scope::changed, cancel_task, kIfMatch,
-       Takes::maybe},
-      {"POST", "/v1/tasks/{id}/discard", "discardTask", discard, Scope::changed, discard_task, kIfMatch,
-       Takes::maybe},
-      {"POST", "/v1/tasks/{id}/reschedule", "rescheduleTask", reschedule, Scope::changed, reschedule_task,
-       kIfMatch, Takes::object},
-      {"POST", "/v1/tasks/{id}/fire", "fireTask", fire, Scope::changed, fire_task, kIfMatch, Takes::maybe},
-      {"POST", "/v1/tasks/{id}/finish", "finishTask", finish, Scope::changed, finish_task, kIfMatch,
-       Takes::object},
-      {"POST", "/v1/tasks/{id}/redrive", "redriveTask", redrive, Scope::changed, redrive_task, kIfMatch,
-       Takes::maybe},
-      {"POST", "/v1/tasks/{id}/edit", "editTask", edit, Scope::task, edit_task, kIfMatch, Takes::object},
+      {"POST", "/v1/tasks/{id}/cancel", "cancelTask", cancel, Scope::changed, change_task, kIfMatch, maybe},
+      {"POST", "/v1/tasks/{id}/discard", "discardTask", discard, Scope::changed, change_task, kIfMatch,
+       maybe},
+      {"POST", "/v1/tasks/{id}/reschedule", "rescheduleTask", reschedule, Scope::changed, change_task,
+       kIfMatch, object},
+      {"POST", "/v1/tasks/{id}/fire", "fireTask", fire, Scope::changed, change_task, kIfMatch, maybe},
+      {"POST", "/v1/tasks/{id}/finish", "finishTask", finish, Scope::changed, change_task, kIfMatch, object},
+      {"POST", "/v1/tasks/{id}/redrive", "redriveTask", redrive, Scope::changed, change_task, kIfMatch,
+       maybe},
+      {"POST", "/v1/tasks/{id}/edit", "editTask", edit, Scope::task, edit_task, kIfMatch, object},
       {"GET", "/v1/tasks/{id}/body", "getTaskBody", body, Scope::task, show_body},
       {"GET", "/v1/tasks/{id}/message", "getTaskMessage", body, Scope::task, show_message},
-      {"POST", "/v1/bulks", "createBulk", bulk, Scope::body, create_bulk, {}, Takes::object},
+      {"POST", "/v1/bulks", "createBulk", bulk, Scope::body, create_bulk, {}, object},
       {"GET", "/v1/bulks", "listBulks", read, Scope::none, list_bulks, kPage},
       {"GET", "/v1/bulks/{id}", "getBulk", read, Scope::none, show_bulk},
-      {"POST", "/v1/bulks/{id}/pause", "pauseBulk", bulk, Scope::bulk, pause_bulk, {}, Takes::maybe},
-      {"POST", "/v1/bulks/{id}/resume", "resumeBulk", bulk, Scope::bulk, resume_bulk, {}, Takes::maybe},
-      {"POST", "/v1/bulks/{id}/abort", "abortBulk", bulk, Scope::bulk, abort_bulk, {}, Takes::maybe},
+      {"POST", "/v1/bulks/{id}/pause", "pauseBulk", bulk, Scope::bulk, pause_bulk, {}, maybe},
+      {"POST", "/v1/bulks/{id}/resume", "resumeBulk", bulk, Scope::bulk, resume_bulk, {}, maybe},
+      {"POST", "/v1/bulks/{id}/abort", "abortBulk", bulk, Scope::bulk, abort_bulk, {}, maybe},
       {"GET", "/v1/causes", "listCauses", read, Scope::none, list_causes, kCauses},
       {"GET", "/v1/causes/{cause}", "getCause", read, Scope::none, show_cause},
-      {"POST", "/v1/causes/{cause}", "changeCause", triage, Scope::cause, change_cause, {}, Takes::object},
+      {"POST", "/v1/causes/{cause}", "changeCause", triage, Scope::cause, change_cause, {}, object},
       {"GET", "/v1/you", "getYou", read, Scope::none, show_you, kYou},
       {"GET", "/v1/config", "getConfig", read, Scope::none, show_config},
       {"GET", "/v1/now", "getNow", read, Scope::none, show_now},
       {"GET", "/v1/activity", "getActivity", read, Scope::none, show_activity, kActivity},
       {"GET", "/v1/audit", "listAudit", read, Scope::none, list_audit, kAudit},
-      {"POST", "/v1/simulate", "simulate", read, Scope::none, simulate_failure, {}, Takes::object},
+      {"POST", "/v1/simulate", "simulate", read, Scope::none, simulate_failure, {}, object},
       {"GET", "/v1/stats", "getStats", read, Scope::none, show_stats, kStats},
       {"GET", "/v1/overview", "getOverview", read, Scope::none, show_overview},
       {"GET", "/v1/nodes", "listNodes", read, Scope::none, list_nodes, kNodes},
       {"GET", "/v1/queues", "listQueues", read, Scope::none, list_queues, kTextPage},
       {"GET", "/v1/queues/{queue}", "getQueue", read, Scope::none, show_queue},
-      {"POST", "/v1/queues/{queue}/pause", "pauseQueue", pause, Scope::queue, pause_queue, {}, Takes::maybe},
-      {"POST",
-       "/v1/queues/{queue}/resume",
-       "resumeQueue",
-       resume,
-       Scope::queue,
-       resume_queue,
-       {},
-       Takes::maybe},
-      {"GET", "/healthz", "getHealth", probe, Scope::none, show_health, {}, Takes::nothing, true},
-      {"GET", "/readyz", "getReadiness", probe, Scope::none, show_ready, {}, Takes::nothing, true},
+      {"POST", "/v1/queues/{queue}/pause", "pauseQueue", pause, Scope::queue, pause_queue, {}, maybe},
+      {"POST", "/v1/queues/{queue}/resume", "resumeQueue", resume, Scope::queue, resume_queue, {}, maybe},
+      {"GET", "/healthz", "getHealth", probe, Scope::none, show_health, {}, nothing, true},
+      {"GET", "/readyz", "getReadiness", probe, Scope::none, show_ready, {}, nothing, true},
   });
 }
 
@@ -152,11 +144,11 @@ Response LocalApi::call(const std::string& method, std::string_view target, std:
   request.path = decode_path(path);
   request.has_encoded_slash = has_encoded_slash(path);
   auto query = parse_query(target.substr(std::min(question + 1, target.size())));
-  if (!query) return problem(400, query.error().message, request.path);
+  if (!query) return problem({400, query.error().message}, request.path);
   request.query = *std::move(query);
   request.body = body;
   const auto found = router_.match(request);
-  if (found.route == nullptr) return no_such_route(found, request);
+  if (found.route == nullptr) return problem(no_such_route(found), request.path);
   // "alice@host (cli)" is for the audit.
   Call call{request, found.id, who_, {who_.substr(0, who_.find('@')), Role::administers, nullptr}};
   return router_.answer(*found.route, call);

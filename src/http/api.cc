@@ -4,9 +4,7 @@
 #include <strings.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <iterator>
 
 #include "src/http/server/budget.h"
 #include "src/io/log.h"
@@ -29,7 +27,7 @@ std::int64_t memory_of_page(const Request& request) {
 }
 
 Response busy(std::string_view detail, const Request& request) {
-  return problem(Error{Error::Kind::transient, std::string(detail) + ": try again later"}, request.path);
+  return api::problem({503, std::string(detail) + ": try again later"}, request.path);
 }
 
 // A change that was made is answered in any case.
@@ -55,15 +53,6 @@ std::size_t most_viewers(const ServerOptions& options) {
   return static_cast<std::size_t>(std::max(options.connections / 4, 1));
 }
 
-std::vector<Route> routes(const ConsoleOptions& console) {
-  std::vector<Route> all = all_routes();
-  if (console.enabled) {
-    std::ranges::move(login_routes(), std::back_inserter(all));
-    std::ranges::move(console_routes(), std::back_inserter(all));
-  }
-  return all;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Api>> Api::start(ApiParts parts, const Clock& clock) {
@@ -74,32 +63,19 @@ Result<std::unique_ptr<Api>> Api::start(ApiParts parts, const Clock& clock) {
   auto server = Server::start(options, [&of = *api](const Request& request) { return of.admit(request); });
   if (!server) return tl::unexpected(server.error());
   api->server_ = *std::move(server);
-  api->listening_ = api->server_.get();
   return api;
 }
 
 Api::Api(ApiParts parts, const Clock& clock)
-    : console_(std::move(parts.console)),
-      sign_ins_(clock, Cookies(console_.url, console_.tls)),
-      access_(parts.tokens, std::move(parts.sign_in), &sign_ins_),
-      context_(static_cast<api::ContextParts&&>(parts), parts.server.timeout, clock),
-      network_{access_,
-               sign_ins_,
-               console_,
-               parts.login,
-               [this] { return connections(); },
-               LiveFeed(context_.reads, clock, most_viewers(parts.server)),
-               Metrics(context_.version, context_.rules()->targets().groups.own, clock)},
-      router_(context_, routes(console_)) {
-  context_.network = &network_;
-}
+    : network_(static_cast<NetworkParts&&>(parts), parts.server.timeout, most_viewers(parts.server), clock),
+      router_(network_, all_routes(network_.console.enabled)) {}
 
 Result<void> Api::reload_secrets(const Tokens& tokens) {
   // The socket stays where it is: without a token everybody who reaches it would be an admin.
-  if (tokens.empty() && access_.needs_token() && !access_.signs_in()) {
+  if (tokens.empty() && network_.access.needs_token() && !network_.access.signs_in()) {
     log::error("the previous HTTP tokens stay in use", {{"reason", "the config has no token any more"}});
   } else {
-    access_.replace(tokens);
+    network_.access.replace(tokens);
   }
   return server_->reload_certificate();
 }
@@ -110,51 +86,47 @@ void Api::drain() {
 }
 
 bool Api::stop(Ms most) {
-  const BootMs began = context_.clock.boot();
+  const BootMs began = network_.clock.boot();
   if (!network_.live.stop(most)) return false;
-  return server_->stop(std::max(most - (context_.clock.boot() - began), Ms{1}));
+  return server_->stop(std::max(most - (network_.clock.boot() - began), Ms{1}));
 }
 
 // Once for each request, when its head has arrived.
-tl::expected<Server::Work, Response> Api::admit(const Request& request) {
+Server::Work Api::admit(const Request& request) {
   const auto match = router_.match(request);
-  auto person = admitted(request, match);
-  if (!person) {
+  try {
+    Person person = admitted(request, match);
+    Call call{request, match.id, who_asks(person, request), std::move(person)};
+    return [this, &route = *match.route, call = std::move(call)](Budget& texts) mutable {
+      const BootUs began = network_.clock.boot_us();
+      Response response = within_memory(route, call, texts);
+      const double seconds = static_cast<double>(network_.clock.boot_us().us - began.us) / 1e6;
+      network_.metrics.request(route.pattern, route.method, response.status, seconds);
+      return response;
+    };
+  } catch (const Problem& no) {
     network_.metrics.request(match.route != nullptr ? match.route->pattern : "none", known(request.method),
-                             person.error().status, -1);
-    return tl::unexpected(std::move(person).error());
+                             no.status, -1);
+    throw;
   }
-  Call call{request, match.id, who_asks(*person, request), *std::move(person)};
-  return [this, &route = *match.route, call = std::move(call)](Budget& texts) mutable {
-    const BootUs began = context_.clock.boot_us();
-    Response response = within_memory(route, call, texts);
-    const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
-    network_.metrics.request(route.pattern, route.method, response.status, seconds);
-    return response;
-  };
 }
 
 // Who asks, if the request has a route and may use it.
-tl::expected<Person, Response> Api::admitted(const Request& request, const api::Router::Match& match) const {
+Person Api::admitted(const Request& request, const api::Router::Match& match) const {
   // A client without even read access learns nothing about paths.
-  if (request.spare && (match.route == nullptr || !match.route->for_probes)) {
-    Response response = problem(
-        503, "all connections are in use (http.connections, http.connections_per_address)", request.path);
-    response.headers.emplace_back("Retry-After", "1");
-    return tl::unexpected(std::move(response));
-  }
+  if (request.spare && (match.route == nullptr || !match.route->for_probes))
+    throw Problem(503, "all connections are in use (http.connections, http.connections_per_address)");
   const Action action = match.route == nullptr ? Action::read : match.route->action;
-  auto person = action == Action::probe ? Person{} : access_.admit(request, action);
-  if (!person) return person;
-  if (match.route == nullptr) return tl::unexpected(api::no_such_route(match, request));
+  Person person = action == Action::probe ? Person{} : network_.access.admit(request, action);
+  if (match.route == nullptr) throw api::no_such_route(match);
   if (!request.has_body) return person;
   if (!request.content_encoding.empty() && strcasecmp(request.content_encoding.c_str(), "identity") != 0)
-    return tl::unexpected(problem(415, "Content-Encoding is not supported", request.path));
+    throw Problem(415, "Content-Encoding is not supported");
   // This also keeps a form in somebody's browser from posting here.
   std::string type = request.content_type.substr(0, request.content_type.find(';'));
   type.resize(type.find_last_not_of(" \t") + 1);
   if (strcasecmp(type.c_str(), "application/json") != 0)
-    return tl::unexpected(problem(415, "Content-Type must be application/json", request.path));
+    throw Problem(415, "Content-Type must be application/json");
   return person;
 }
 
@@ -165,10 +137,9 @@ Response Api::within_memory(const Route& route, Call& call, Budget& texts) {
   const api::JsonMemory needs =
       is_large ? api::memory_of_json(call.request.body) : api::JsonMemory{memory_of_page(call.request), 0};
   if (needs.values > kMostOfOne)
-    return problem(413,
-                   "the body contains too many JSON values: they would take " +
-                       std::to_string(needs.values >> 20) + " MB of memory",
-                   call.request.path);
+    return api::problem({413, "the body contains too many JSON values: they would take " +
+                                  std::to_string(needs.values >> 20) + " MB of memory"},
+                        call.request.path);
   Response response;
   {
     Budget::Share share(parsed_);

@@ -15,8 +15,6 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLongestCode = 4096;
 
-std::string random_text() { return DeliveryTokens::new_key(); }
-
 std::string form_of(const std::vector<std::pair<std::string_view, std::string>>& fields) {
   std::string out;
   for (const auto& [name, value] : fields)
@@ -48,9 +46,9 @@ Result<CodeFlow::Begun> CodeFlow::begin(const std::string& redirect, const std::
     return permanent(discovery_url(options_.issuer) + " names no " +
                      (page.empty() ? "authorization_endpoint" : "token_endpoint") +
                      " that may be used: it must be an https:// URL");
-  Login login{random_text(), provider.token_endpoint, redirect, to, clock_.boot()};
+  Login login{DeliveryTokens::new_key(), provider.token_endpoint, redirect, to, clock_.boot()};
   Begun out;
-  out.state = random_text();
+  out.state = DeliveryTokens::new_key();
   out.url = page + (page.find('?') == std::string::npos ? "?" : "&") +
             form_of({{"response_type", "code"},
                      {"client_id", options_.client_id},

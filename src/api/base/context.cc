@@ -1,6 +1,5 @@
 #include "src/api/base/context.h"
 
-#include <condition_variable>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -23,36 +22,36 @@ std::optional<std::string> fits(std::string_view pattern, std::string_view path)
   return id.find('/') == std::string_view::npos ? std::optional<std::string>(id) : std::nullopt;
 }
 
-// Error: what the body must be.
-Result<Json> body_of(const Request& request, Takes takes) {
-  if (takes == Takes::nothing) return Json();
-  if (takes == Takes::maybe && request.body.empty()) return Json(Json::object());
+Json body_of(const Request& request, Takes takes) {
+  if (takes == Takes::nothing) return {};
+  if (takes == Takes::maybe && request.body.empty()) return Json::object();
   auto json = parse_json(request.body);
-  if (!json || takes == Takes::json || json->is_object()) return json;
-  return permanent(takes == Takes::maybe ? "the body must be an object, or empty"
-                                         : "the body must be an object");
+  if (!json) throw Problem(400, json.error().message);
+  if (takes != Takes::json && !json->is_object())
+    throw Problem(
+        400, takes == Takes::maybe ? "the body must be an object, or empty" : "the body must be an object");
+  return *std::move(json);
 }
 
-// The response, if the person may not act on the queue or the bulk that the call concerns.
-std::optional<Response> out_of_scope(Context& context, Scope scope, const Call& call) {
+// Throws a 403 if the person may not act on the queue or the bulk that the call concerns.
+void check_scope(Context& context, Scope scope, const Call& call) {
   // A redriver is limited to bulks that redrive, too.
   const bool any_bulk = scope != Scope::bulk || call.person.role >= Role::acts;
-  if (call.person.queues == nullptr && any_bulk) return std::nullopt;
+  if (call.person.queues == nullptr && any_bulk) return;
   switch (scope) {
     case Scope::none:
     case Scope::changed:
     case Scope::body:
       break;
     case Scope::queue:
-      return refuse_queue(call.person, call.id, call.request.path);
+      return refuse_queue(call.person, call.id);
     case Scope::task:
-      return refuse_queue(call.person, queue_of_task(context, call), call.request.path);
+      return refuse_queue(call.person, queue_of_task(context, call));
     case Scope::cause:
-      return refuse_queue(call.person, queue_of_cause(context, call), call.request.path);
+      return refuse_queue(call.person, queue_of_cause(context, call));
     case Scope::bulk:
       return refuse_bulk(context, call);
   }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -73,43 +72,29 @@ Response Router::answer(const Route& route, Call& call) const {
   const Request& request = call.request;
   FieldErrors errors;
   check_params(request.query, route.params, errors);
-  // Probes and scrapers may add parameters of their own, and browsers on their way back from a login.
-  if (!errors.empty() && !route.id.empty() && request.path.starts_with("/v1/")) return call.problem(errors);
-  call.query = Query(request.query);
-  const auto json = body_of(request, route.takes);
-  if (!json) return call.problem(400, json.error().message);
-  call.json = &*json;
   try {
-    if (auto no = out_of_scope(context_, route.scope, call)) return *std::move(no);
+    // Probes and scrapers may add parameters of their own, and browsers on their way back from a login.
+    if (!errors.empty() && !route.id.empty() && request.path.starts_with("/v1/")) throw Problem(errors);
+    call.action = route.action;
+    call.query = Query(request.query);
+    const Json json = body_of(request, route.takes);
+    call.json = &json;
+    check_scope(context_, route.scope, call);
     return route.handle(context_, call);
-  } catch (const StoreError& e) {
-    return e.asked ? call.problem(400, e.error.message) : call.problem(e.error);
+  } catch (const Problem& why_not) {
+    return problem(why_not, request.path);
   }
 }
 
-Response no_such_route(const Router::Match& match, const Request& request) {
-  if (match.allow.empty()) return problem(404, "no such path: see /openapi.json", request.path);
-  Response response = problem(405, "method not allowed; allowed: " + match.allow, request.path);
-  response.headers.emplace_back("Allow", match.allow);
-  return response;
+Problem no_such_route(const Router::Match& match) {
+  if (match.allow.empty()) return {404, "no such path: see /openapi.json"};
+  Problem no(405, "method not allowed; allowed: " + match.allow);
+  no.headers.emplace_back("Allow", match.allow);
+  return no;
 }
 
 std::optional<Vitals> Context::vitals() const {
-  if (!ask_) return std::nullopt;
-  struct PendingReply {
-    std::mutex mutex;
-    std::condition_variable there;
-    std::optional<Vitals> vitals;
-  };
-  auto pending = std::make_shared<PendingReply>();
-  ask_([pending](const Vitals& vitals) {
-    const std::lock_guard lock(pending->mutex);
-    pending->vitals = vitals;
-    pending->there.notify_one();
-  });
-  std::unique_lock lock(pending->mutex);
-  pending->there.wait_for(lock, std::chrono::seconds{2}, [&] { return pending->vitals.has_value(); });
-  return pending->vitals;
+  return ask_ ? answer_within<Vitals>(std::chrono::seconds{2}, ask_) : std::nullopt;
 }
 
 TaskRow Context::named(const Task& task) {
@@ -118,7 +103,7 @@ TaskRow Context::named(const Task& task) {
     const std::lock_guard lock(mutex_);
     if (const auto known = nodes_.find(task.node); known != nodes_.end()) return {task, known->second};
   }
-  const auto nodes = reads.run([](MysqlStore& store) { return store.nodes(); });
+  const auto nodes = reads.result_of([](MysqlStore& store) { return need(store.nodes()); });
   const std::lock_guard lock(mutex_);
   if (nodes) {
     for (const NodeRow& node : *nodes) nodes_[node.id] = node.name;
@@ -128,8 +113,7 @@ TaskRow Context::named(const Task& task) {
 }
 
 void no_such_task(const Call& call) {
-  throw StoreError(
-      {Error::Kind::not_found, "no task has the id " + shown(call.id) + "; ids are the digits of retry_id"});
+  throw Problem(404, "no task has the id " + shown(call.id) + "; ids are the digits of retry_id");
 }
 
 TaskId task_id_of(const Call& call) {

@@ -27,10 +27,6 @@
 #include "src/core/rules/people.h"
 #include "src/core/rules/policy.h"
 
-namespace rung::http {
-struct Network;
-}
-
 namespace rung::api {
 
 class Context;
@@ -51,17 +47,13 @@ struct Call {
   const Request& request;
   std::string id;      // the text in place of {id}, {cause} or {queue}, decoded; "" if the pattern has none
   std::string who;     // for the audit
-  Person person = {};  // whose role allows the route's action
+  Person person = {};  // whose role allows the action
+  // The route's.
+  Action action = Action::probe;
   Query query = {};
   const Json* json = nullptr;  // the body, as the route takes it
   // Asks for memory, before the handler reads what takes so many bytes; false: there is none now.
   std::function<bool(std::int64_t bytes)> reserve = [](std::int64_t) { return true; };
-
-  Response problem(int status, std::string_view detail, const Json& more = {}) const {
-    return api::problem(status, detail, request.path, more);
-  }
-  Response problem(const FieldErrors& errors) const { return api::problem(errors, request.path); }
-  Response problem(const Error& error) const { return api::problem(error, request.path); }
 
   ByHand by_hand(std::optional<std::uint32_t> version, std::string reason) const {
     return {who, version, std::move(reason), 0, person.queues};
@@ -104,7 +96,7 @@ class Router {
     std::string allow;  // the path's methods, if it lacks this one
   };
   Match match(const Request& request) const;
-  // REQUIRES: the person's role allows the route's action.
+  // Also of what the handler throws. REQUIRES: the person's role allows the route's action.
   Response answer(const Route& route, Call& call) const;
 
  private:
@@ -112,8 +104,8 @@ class Router {
   const std::vector<Route> routes_;
 };
 
-// The response to a request for which there is no route.
-Response no_such_route(const Router::Match& match, const Request& request);
+// There is no route for a request.
+Problem no_such_route(const Router::Match& match);
 
 using Vitals = bridge::Vitals;  // the current state of this instance
 // Asks the loop, which also runs the callback.
@@ -155,8 +147,6 @@ class Context {
   const ReservedHeaders reserved;                // headers that no submitted task may set
   const std::vector<std::string> index_headers;  // by which tasks can be found
   const CauseRulesPtr cause_rules;
-  http::Network* network =
-      nullptr;  // for the handlers of src/http; nullptr: no request comes from the network
   Reads reads;
   Writes writes;
   TaskCounter counter;
@@ -180,9 +170,9 @@ class Context {
   auto read_filtered(const Filter& filter, const Work& work, bool counts_by = false, bool once = false) {
     try {
       return once ? reads.read_once(work) : reads.read(work);
-    } catch (StoreError& e) {
-      e.asked = e.error.kind == Error::Kind::permanent &&
-                (!filter.headers.empty() || !filter.queue.empty() || counts_by);
+    } catch (const Problem& e) {
+      const bool can_be_asked = !filter.headers.empty() || !filter.queue.empty() || counts_by;
+      if (can_be_asked && e.error && e.error->kind == Error::Kind::permanent) throw Problem(400, e.detail);
       throw;
     }
   }
@@ -220,13 +210,7 @@ Response show_origin(Context& context, const Call& call);
 Response show_history(Context& context, const Call& call);
 Response show_audit(Context& context, const Call& call);
 
-Response cancel_task(Context& context, const Call& call);
-Response discard_task(Context& context, const Call& call);
-Response reschedule_task(Context& context, const Call& call);
-Response fire_task(Context& context, const Call& call);
-Response finish_task(Context& context, const Call& call);
-Response redrive_task(Context& context, const Call& call);
-
+Response change_task(Context& context, const Call& call);  // what the action says
 Response edit_task(Context& context, const Call& call);
 Response show_message(Context& context, const Call& call);
 Response show_body(Context& context, const Call& call);
@@ -263,8 +247,8 @@ Response show_you(Context& context, const Call& call);
 // What a call concerns, for its scope.
 std::string queue_of_task(Context& context, const Call& call);
 std::string queue_of_cause(Context& context, const Call& call);
-// The response, if the bulk may concern other queues than the person's.
-std::optional<Response> refuse_bulk(Context& context, const Call& call);
+// Throws a 403 if the bulk may concern other queues than the person's.
+void refuse_bulk(Context& context, const Call& call);
 
 // The version that If-Match demands of the call's task; none if there is no If-Match, or "*". Errors: a text.
 Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& call);

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
-#include "src/api/base/json.h"
+#include "src/api/base/message.h"
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/message.h"
@@ -309,6 +309,11 @@ void Fields::finish() {
     errors_.insert(errors_.begin() + static_cast<std::ptrdiff_t>(first_),
                    {prefix_ + clean_utf8(name, 60), "unknown field; known fields: " + list});
   }
+}
+
+void Fields::check() {
+  finish();
+  if (!errors_.empty()) throw Problem(errors_);
 }
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }

@@ -45,6 +45,8 @@ JsonMemory memory_of_json(std::string_view text);
 
 class Fields {
  public:
+  // The body of a request: check() throws what is wrong.
+  explicit Fields(const Json& object) : Fields(object, "", own_) {}
   // `prefix` is prepended to each name in the errors: "tasks[3]." or "".
   Fields(const Json& object, std::string prefix, FieldErrors& errors);
 
@@ -67,9 +69,12 @@ class Fields {
   void wrong(std::string_view name, std::string detail);
   // Reports unknown fields, before all other errors: a missing field may be a misspelt one.
   void finish();
-  const std::string& prefix() const { return prefix_; }
+  // Does that, and throws the errors (Problem), if there are any.
+  void check();
+  FieldErrors& errors() { return errors_; }
 
  private:
+  FieldErrors own_;
   const Json& object_;
   const std::string prefix_;
   FieldErrors& errors_;

@@ -108,7 +108,21 @@ Meaning meaning_of(int status) {
 std::string_view title_of(int status) { return meaning_of(status).title; }
 std::string_view code_of(int status) { return meaning_of(status).code; }
 
-Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more) {
+Problem::Problem(const FieldErrors& errors) : Problem(400, "", {{"errors", Json::array()}}) {
+  if (!errors.empty()) detail = errors.front().field + ": " + errors.front().detail;
+  if (errors.size() > 1) detail += " (and " + std::to_string(errors.size() - 1) + " more, see errors)";
+  for (const FieldError& e : errors) more["errors"].push_back({{"field", e.field}, {"detail", e.detail}});
+}
+
+Problem::Problem(Error of)
+    : Problem(of.is_transient()                   ? 503
+              : of.kind == Error::Kind::not_found ? 404
+                                                  : 500,
+              of.message) {
+  error = std::move(of);
+}
+
+Json Problem::json(std::string_view instance) const {
   Json json = {{"title", title_of(status)},
                {"status", status},
                {"code", code_of(status)},
@@ -118,41 +132,12 @@ Json problem_json(int status, std::string_view detail, std::string_view instance
   return json;
 }
 
-Json problem_json(const FieldErrors& errors, std::string_view instance) {
-  std::string detail = errors.empty() ? "" : errors.front().field + ": " + errors.front().detail;
-  if (errors.size() > 1) detail += " (and " + std::to_string(errors.size() - 1) + " more, see errors)";
-  Json list = Json::array();
-  for (const FieldError& e : errors) list.push_back({{"field", e.field}, {"detail", e.detail}});
-  return problem_json(400, detail, instance, {{"errors", std::move(list)}});
-}
-
-namespace {
-
-Response as_response(int status, const Json& json) {
-  Response response = answer(status, json);
+Response problem(const Problem& of, std::string_view instance) {
+  Response response = answer(of.status, of.json(instance));
   response.type = "application/problem+json";
-  return response;
-}
-
-}  // namespace
-
-Response problem(int status, std::string_view detail, std::string_view instance) {
-  return problem(status, detail, instance, Json());
-}
-
-Response problem(int status, std::string_view detail, std::string_view instance, const Json& more) {
-  return as_response(status, problem_json(status, detail, instance, more));
-}
-
-Response problem(const FieldErrors& errors, std::string_view instance) {
-  return as_response(400, problem_json(errors, instance));
-}
-
-Response problem(const Error& error, std::string_view instance) {
-  const int status = error.is_transient() ? 503 : error.kind == Error::Kind::not_found ? 404 : 500;
-  Response response = problem(status, error.message, instance);
-  if (error.is_transient()) response.headers.emplace_back("Retry-After", "1");
-  response.error = error;
+  response.headers = of.headers;
+  if (of.status == 503 && of.headers.empty()) response.headers.emplace_back("Retry-After", "1");
+  response.error = of.error;
   return response;
 }
 

@@ -3,11 +3,15 @@
 // creates requests and sends responses. Thread: values; pure functions.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "src/api/base/fields.h"
 #include "src/core/base/result.h"
@@ -40,6 +44,7 @@ struct Request {
   std::string_view body;  // valid during the call
   std::string peer;       // the client's address
   bool spare = false;     // all connections are in use: only probes are answered
+  int connections = 0;    // that are open
 };
 
 struct Response {
@@ -78,17 +83,35 @@ std::string_view title_of(int status);
 // docs/http.md.
 std::string_view code_of(int status);
 
-// The object alone: bulk responses contain one per item. `more`: further members.
-Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more);
-// The same for fields: the detail names the first error, `errors` all of them.
-Json problem_json(const FieldErrors& errors, std::string_view instance);
+// Why a request is refused, or cannot be answered. It is thrown, and ends the request: the router and the
+// server make the response of it.
+struct Problem : std::exception {
+  // `also`: further members.
+  Problem(int of, std::string why, Json also = Json())
+      : status(of), detail(std::move(why)), more(std::move(also)) {}
+  // The detail names the first error, the member `errors` all of them.
+  explicit Problem(const FieldErrors& errors);
+  // Of a store or the bridge: transient is 503, not_found 404, the rest 500.
+  explicit Problem(Error of);
+  const char* what() const noexcept override { return detail.c_str(); }
 
-Response problem(int status, std::string_view detail, std::string_view instance);
-Response problem(int status, std::string_view detail, std::string_view instance, const Json& more);
-Response problem(const FieldErrors& errors, std::string_view instance);
-// The response to an error of a store or the bridge: transient is 503 with Retry-After, not_found 404, the
-// rest 500.
-Response problem(const Error& error, std::string_view instance);
+  // The object alone: bulk responses contain one per item.
+  Json json(std::string_view instance) const;
+
+  int status;
+  std::string detail;
+  Json more;
+  Pairs headers = {};  // of the response
+  std::optional<Error> error = {};
+};
+// Of a 503 without headers: with Retry-After.
+Response problem(const Problem& of, std::string_view instance);
+// The value; throws the error.
+template <typename T>
+T need(Result<T> result) {
+  if (!result) throw Problem(std::move(result).error());
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
 
 // Escapes control and format characters in the texts: responses are shown on terminals, too.
 Response answer(int status, const Json& json);

@@ -2,15 +2,23 @@
 
 namespace rung::api {
 
-Result<std::unique_ptr<MysqlStore>> Reads::take() {
+std::unique_ptr<MysqlStore> Reads::take() {
   std::unique_lock lock(mutex_);
   if (!free_.wait_for(lock, call_timeout_ - query_timeout(call_timeout_), [this] { return out_ < most_; }))
-    return transient("the database does not keep up with the requests");
+    throw Problem(Error{Error::Kind::transient, "the database does not keep up with the requests"});
   ++out_;
-  if (idle_.empty()) return std::unique_ptr<MysqlStore>();
+  if (idle_.empty()) return nullptr;
   auto store = std::move(idle_.back());
   idle_.pop_back();
   return store;
+}
+
+std::unique_ptr<MysqlStore> Reads::open() const {
+  auto made = factory_();
+  if (made) return *std::move(made);
+  Error error = std::move(made).error();
+  if (error.kind == Error::Kind::permanent) error.kind = Error::Kind::refused;  // not the caller's error
+  throw Problem(std::move(error));
 }
 
 void Reads::give_back(std::unique_ptr<MysqlStore> store) {
@@ -31,14 +39,6 @@ namespace {
 constexpr std::int64_t kMostWaiting = 64 << 20;  // bytes handed over and not yet answered
 constexpr std::int64_t kBytesOfEvent = 1024;
 
-// Shared by a callback on the loop and a caller's thread that may no longer wait.
-template <typename T>
-struct PendingReply {
-  std::mutex mutex;
-  std::condition_variable there;
-  std::optional<Result<T>> result;  // guarded by mutex
-};
-
 template <typename T, typename Ask>
 Result<T> await_reply(const std::shared_ptr<std::atomic<std::int64_t>>& waiting, std::int64_t bytes,
                       Ms reply_timeout, const Ask& ask) {
@@ -47,20 +47,16 @@ Result<T> await_reply(const std::shared_ptr<std::atomic<std::int64_t>>& waiting,
     return transient(
         "too much data is already waiting for the database: this request was not accepted; try again later");
   }
-  auto pending = std::make_shared<PendingReply<T>>();
-  ask([pending, waiting, bytes](Result<T> result) {
-    waiting->fetch_sub(bytes);
-    const std::lock_guard lock(pending->mutex);
-    pending->result.emplace(std::move(result));
-    pending->there.notify_one();
+  auto result = answer_within<Result<T>>(reply_timeout, [&](auto done) {
+    ask([done, waiting, bytes](Result<T> answer) {
+      waiting->fetch_sub(bytes);
+      done(std::move(answer));
+    });
   });
-  std::unique_lock lock(pending->mutex);
-  if (!pending->there.wait_for(lock, reply_timeout, [&] { return pending->result.has_value(); })) {
-    return transient(
-        "the database did not answer in time: the request may still take effect; query the task before you "
-        "try again (repeating a submission with the same message_id creates no second task)");
-  }
-  return *std::move(pending->result);
+  if (result) return *std::move(result);
+  return transient(
+      "the database did not answer in time: the request may still take effect; query the task before you "
+      "try again (repeating a submission with the same message_id creates no second task)");
 }
 
 }  // namespace

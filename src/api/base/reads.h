@@ -5,37 +5,21 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "src/api/base/message.h"
 #include "src/bridge/changes/inserts.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
-
-// An error of the store, or of the bridge: it ends the request, and Router::answer() makes the response of
-// it.
-struct StoreError : std::exception {
-  explicit StoreError(Error of, bool was_asked = false) : error(std::move(of)), asked(was_asked) {}
-  const char* what() const noexcept override { return error.message.c_str(); }
-  Error error;
-  bool asked;  // what was asked for is wrong: 400
-};
-// The value; throws StoreError if there is none.
-template <typename T>
-T need(Result<T> result) {
-  if (!result) throw StoreError(std::move(result).error());
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
 
 // A few connections. A call ends within its call_timeout (plus a second): a quarter of it to wait for a free
 // connection, the rest for the database. So the connections' own timeout must be query_timeout().
@@ -47,83 +31,57 @@ class Reads {
 
   static Ms query_timeout(Ms call_timeout) { return call_timeout * 3 / 4; }
 
-  // `work(MysqlStore&) -> Result<T>`. A connection that broke while idle is replaced, once, and the work is
-  // repeated.
+  // `work(MysqlStore&)`, which throws what it can't do (need()). A connection that broke while idle is
+  // replaced, once, and the work is repeated.
   template <typename Work>
-  auto run(const Work& work) -> decltype(work(std::declval<MysqlStore&>())) {
+  auto read(const Work& work) {
     const BootMs began = clock_.boot();
     bool was_idle = false;
-    auto result = attempt(work, was_idle);
-    // A broken connection fails at once; a hanging one would hang again.
-    const bool broke = !result && result.error().is_transient() && clock_.boot() - began < kAtOnce;
-    return broke && was_idle ? attempt(work, was_idle) : result;
+    try {
+      return attempt(work, was_idle);
+    } catch (const Problem& e) {
+      // A broken connection fails at once; a hanging one would hang again.
+      if (!was_idle || !is_transient(e) || clock_.boot() - began >= kAtOnce) throw;
+    }
+    return attempt(work, was_idle);
   }
-
   // Never repeated: for work that would otherwise be done twice. An idle connection is tested first.
   template <typename Work>
-  auto run_once(const Work& work) -> decltype(work(std::declval<MysqlStore&>())) {
-    if (auto there = run([](MysqlStore& store) { return store.now(); }); !there)
-      return tl::unexpected(there.error());
+  auto read_once(const Work& work) {
+    read([](MysqlStore& store) { return need(store.now()); });
     bool was_idle = false;
     return attempt(work, was_idle);
   }
-
-  // The same for work that throws its errors.
+  // As read(); errors of the store are not thrown.
   template <typename Work>
-  auto result_of(const Work& work) {
-    return run(caught(work));
-  }
-  // The same; throws the error.
-  template <typename Work>
-  auto read(const Work& work) {
-    return need(result_of(work));
-  }
-  template <typename Work>
-  auto read_once(const Work& work) {
-    return need(run_once(caught(work)));
+  auto result_of(const Work& work) -> Result<decltype(work(std::declval<MysqlStore&>()))> {
+    try {
+      return read(work);
+    } catch (const Problem& e) {
+      if (!e.error) throw;
+      return tl::unexpected(*e.error);
+    }
   }
 
  private:
   static constexpr Ms kAtOnce{1000};
+  static bool is_transient(const Problem& e) { return e.error && e.error->is_transient(); }
 
   template <typename Work>
-  static auto caught(const Work& work) {
-    return [&work](MysqlStore& store) -> Result<decltype(work(store))> {
-      try {
-        return work(store);
-      } catch (const StoreError& e) {
-        if (e.asked) throw;  // the connection is good
-        return tl::unexpected(e.error);
-      }
-    };
-  }
-
-  template <typename Work>
-  auto attempt(const Work& work, bool& was_idle) -> decltype(work(std::declval<MysqlStore&>())) {
-    auto store = take();
-    if (!store) return tl::unexpected(store.error());
-    was_idle = *store != nullptr;
-    if (!was_idle) {
-      auto made = factory_();
-      if (!made) {
-        give_back(nullptr);
-        Error error = made.error();
-        if (error.kind == Error::Kind::permanent)
-          error.kind = Error::Kind::refused;  // not the caller's error
-        return tl::unexpected(std::move(error));
-      }
-      *store = *std::move(made);
-    }
+  auto attempt(const Work& work, bool& was_idle) {
+    std::unique_ptr<MysqlStore> store = take();
+    was_idle = store != nullptr;
     try {
-      auto result = work(**store);
-      if (!result && result.error().is_transient()) {
-        store->reset();
+      if (!was_idle) store = open();
+      auto result = work(*store);
+      give_back(std::move(store));
+      return result;
+    } catch (const Problem& e) {
+      if (is_transient(e)) {
+        store.reset();
         forget_idle();  // its fault usually broke them all
       }
-      give_back(*std::move(store));
-      return result;
-    } catch (const StoreError&) {
-      give_back(*std::move(store));
+      give_back(std::move(store));
       throw;
     } catch (...) {  // no memory: its place must not be lost
       give_back(nullptr);
@@ -132,7 +90,8 @@ class Reads {
   }
 
   // nullptr: the caller may open one.
-  Result<std::unique_ptr<MysqlStore>> take();
+  std::unique_ptr<MysqlStore> take();
+  std::unique_ptr<MysqlStore> open() const;
   void give_back(std::unique_ptr<MysqlStore> store);
   void forget_idle();
 
@@ -151,6 +110,25 @@ struct Bridging {
   std::function<void(std::vector<Submission>, bridge::Inserts::SubmitDone)> submit;
   std::function<void(std::vector<Event>, bridge::Inserts::ChangeDone)> change;
 };
+
+// Asks somebody who answers on a thread of his own, once or never; none: not within `most`.
+template <typename T, typename Ask>
+std::optional<T> answer_within(Ms most, const Ask& ask) {
+  struct Pending {  // shared with the callback, for which nobody may wait any longer
+    std::mutex mutex;
+    std::condition_variable there;
+    std::optional<T> answer;  // guarded by mutex
+  };
+  const auto pending = std::make_shared<Pending>();
+  ask([pending](T answer) {
+    const std::lock_guard lock(pending->mutex);
+    pending->answer.emplace(std::move(answer));
+    pending->there.notify_one();
+  });
+  std::unique_lock lock(pending->mutex);
+  pending->there.wait_for(lock, most, [&] { return pending->answer.has_value(); });
+  return std::move(pending->answer);
+}
 
 // Hands new tasks and changes to the bridge and waits for the answer. That uses the bridge's leases, fences
 // and heap, and concurrent calls share a transaction.
@@ -184,7 +162,7 @@ class BriefCache {
   // REQUIRES: `clock` outlives it.
   explicit BriefCache(const Clock& clock) : clock_(clock) {}
 
-  // `read() -> Result<T>`. Also after an error it is not read again at once: it may take long.
+  // `read() -> Result<std::string>`. Also after an error it is not read again at once: it may take long.
   template <typename Read>
   Result<std::string> get(const Read& read) {
     const std::lock_guard lock(mutex_);

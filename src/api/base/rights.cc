@@ -18,10 +18,10 @@ std::string lacks_role(const Person& person, const Right& right) {
 
 }  // namespace
 
-std::optional<Response> refuse_role(const Person& person, Action action, std::string_view instance) {
-  if (may(person, action)) return std::nullopt;
+void refuse_role(const Person& person, Action action) {
   const Right& right = right_of(action);
-  return problem(403, lacks_role(person, right), instance, {{"needs_role", to_word(right.least)}});
+  if (!may(person, action))
+    throw Problem(403, lacks_role(person, right), {{"needs_role", to_word(right.least)}});
 }
 
 Json person_json(const Person& person, const std::optional<std::string>& queue) {
@@ -31,7 +31,7 @@ Json person_json(const Person& person, const std::optional<std::string>& queue) 
     if (!may(person, right.action)) {
       refused[std::string(right.word)] = lacks_role(person, right);
     } else if (queue && right.by_queue && !holds(person.queues, *queue)) {
-      refused[std::string(right.word)] = outside_queues(person, *queue);
+      refused[std::string(right.word)] = outside_queues(person, *queue).detail;
     } else {
       allowed.push_back(right.word);
     }
@@ -44,26 +44,24 @@ Json person_json(const Person& person, const std::optional<std::string>& queue) 
           {"may_not", std::move(refused)}};
 }
 
-std::string outside_queues(const Person& person, std::string_view queue) {
+Problem outside_queues(const Person& person, std::string_view queue) {
   std::string all;
   if (person.queues != nullptr) {
     for (const std::string& one : person.queues->texts()) all.append(all.empty() ? "" : ", ").append(one);
   }
-  return whose_token(person) + " may act only on the queues " + all + ". This request " +
-         (queue.empty() ? "names no queue; an exchange can reach any queue"
-                        : "concerns the queue " + shown(queue));
+  return {403,
+          whose_token(person) + " may act only on the queues " + all + ". This request " +
+              (queue.empty() ? "names no queue; an exchange can reach any queue"
+                             : "concerns the queue " + shown(queue)),
+          {{"queue", text_or_null(queue)}}};
 }
 
-Json outside_members(std::string_view queue) { return {{"queue", text_or_null(queue)}}; }
-
-std::optional<Response> refuse_queue(const Person& person, std::string_view queue,
-                                     std::string_view instance) {
-  if (holds(person.queues, queue)) return std::nullopt;
-  return problem(403, outside_queues(person, queue), instance, outside_members(queue));
+void refuse_queue(const Person& person, std::string_view queue) {
+  if (!holds(person.queues, queue)) throw outside_queues(person, queue);
 }
 
-std::optional<Response> refuse_target(const Person& person, const Target& target, std::string_view instance) {
-  return refuse_queue(person, normalised(target).queue, instance);
+void refuse_target(const Person& person, const Target& target) {
+  refuse_queue(person, normalised(target).queue);
 }
 
 }  // namespace rung::api

@@ -80,15 +80,11 @@ inline constexpr std::string_view kTokenRead = "token read";
 // so that a console offers only that. `queue`: to this queue; "" = where no queue is named.
 Json person_json(const Person& person, const std::optional<std::string>& queue = {});
 
-// A 403 for what is outside of the person's queues: its detail, and further members of the problem. "" = an
-// exchange, or no queue at all.
-std::string outside_queues(const Person& person, std::string_view queue);
-Json outside_members(std::string_view queue);
-// The response, if the action takes a higher role.
-std::optional<Response> refuse_role(const Person& person, Action action, std::string_view instance);
-// The response, if the queue is outside.
-std::optional<Response> refuse_queue(const Person& person, std::string_view queue, std::string_view instance);
-// The same for a target: its queue.
-std::optional<Response> refuse_target(const Person& person, const Target& target, std::string_view instance);
+// A 403: the queue is outside of the person's. "" = an exchange, or no queue at all.
+Problem outside_queues(const Person& person, std::string_view queue);
+// Throw a 403: if the action takes a higher role; if the queue is outside, or that of the target.
+void refuse_role(const Person& person, Action action);
+void refuse_queue(const Person& person, std::string_view queue);
+void refuse_target(const Person& person, const Target& target);
 
 }  // namespace rung::api

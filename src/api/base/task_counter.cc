@@ -1,33 +1,31 @@
 #include "src/api/base/task_counter.h"
 
 #include <algorithm>
-#include <iterator>
+#include <exception>
 #include <tuple>
 #include <utility>
 
+#include "src/api/base/message.h"
+
 namespace rung::api {
 
-Result<TaskCount> TaskCounter::count(MysqlStore& store, EpochMs now, Ms most) {
-  auto open = store.open_by_queue();
-  if (!open) return tl::unexpected(open.error());
-  TaskCount out{*std::move(open), {}};
+TaskCount TaskCounter::count(MysqlStore& store, EpochMs now, Ms most) {
+  TaskCount out{need(store.open_by_queue()), {}};
   const BootMs until = clock_.boot() + most;
   std::unique_lock lock(mutex_);
   if (free_.wait_for(lock, most, [&] { return !counting_; })) {
     counting_ = true;
     lock.unlock();
-    Result<void> counted;
+    std::exception_ptr failed;
     try {
-      counted = count_ended(store, now, until);
-    } catch (...) {  // no memory
-      lock.lock();
-      begin_again();
-      throw;
+      count_ended(store, now, until);
+    } catch (...) {
+      failed = std::current_exception();
     }
     lock.lock();
     counting_ = false;
     free_.notify_all();
-    if (!counted) return tl::unexpected(counted.error());
+    if (failed) std::rethrow_exception(failed);
   }
   out.ended_at = ended_at_;
   for (const auto& [which, tasks] : ended_at_ ? whole_ : so_far_)
@@ -36,35 +34,27 @@ Result<TaskCount> TaskCounter::count(MysqlStore& store, EpochMs now, Ms most) {
   return out;
 }
 
-void TaskCounter::begin_again() {
-  so_far_.clear();
-  place_ = {};
-  begun_at_.reset();
-  counting_ = false;
-  free_.notify_all();
-}
-
-Result<void> TaskCounter::count_ended(MysqlStore& store, EpochMs now, BootMs until) {
+void TaskCounter::count_ended(MysqlStore& store, EpochMs now, BootMs until) {
   bool from_here = !begun_at_;  // otherwise an earlier call began this count: it lacks what has ended since
   do {
     if (!begun_at_) begun_at_ = now;
-    const auto last = count_piece(store);
-    if (!last) return tl::unexpected(last.error());
-    if (*last && std::exchange(from_here, true)) break;
+    if (count_piece(store) && std::exchange(from_here, true)) break;
   } while (clock_.boot() < until);
-  return {};
 }
 
-Result<bool> TaskCounter::count_piece(MysqlStore& store) {
-  auto piece = store.count_ended(place_, piece_);
-  if (!piece) return tl::unexpected(piece.error());
+bool TaskCounter::count_piece(MysqlStore& store) {
+  auto piece = need(store.count_ended(place_, piece_));
   const std::lock_guard lock(mutex_);
-  for (const QueueStat& stat : piece->queues) so_far_[{stat.queue, stat.state}] += stat.tasks;
-  place_ = piece->next.value_or(EndedPlace{});
-  if (piece->next) return false;
-  whole_ = std::exchange(so_far_, {});
-  ended_at_ = std::exchange(begun_at_, std::nullopt);
-  return true;
+  Ended sum = so_far_;  // a piece counts as a whole, or not at all
+  for (const QueueStat& stat : piece.queues) sum[{stat.queue, stat.state}] += stat.tasks;
+  so_far_.swap(sum);
+  const bool is_last = !piece.next;
+  place_ = is_last ? EndedPlace{} : *std::move(piece.next);
+  if (is_last) {
+    whole_ = std::exchange(so_far_, {});
+    ended_at_ = std::exchange(begun_at_, std::nullopt);
+  }
+  return is_last;
 }
 
 }  // namespace rung::api

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "src/core/base/clock.h"
-#include "src/core/base/result.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
@@ -34,14 +33,13 @@ class TaskCounter {
   explicit TaskCounter(const Clock& clock, int piece = kPiece) : clock_(clock), piece_(piece) {}
 
   // Counts ended tasks until all are counted, or for `most` and a piece more: with few of them the result is
-  // of now, with many several calls make the next complete count.
-  Result<TaskCount> count(MysqlStore& store, EpochMs now, Ms most);
+  // of now, with many several calls make the next complete count. Throws the store's errors.
+  TaskCount count(MysqlStore& store, EpochMs now, Ms most);
 
  private:
   using Ended = std::map<std::pair<std::string, State>, std::int64_t>;
-  Result<void> count_ended(MysqlStore& store, EpochMs now, BootMs until);
-  Result<bool> count_piece(MysqlStore& store);  // whether it was the last one
-  void begin_again();                           // REQUIRES: mutex_ is locked
+  void count_ended(MysqlStore& store, EpochMs now, BootMs until);
+  bool count_piece(MysqlStore& store);  // whether it was the last one
 
   const Clock& clock_;
   const int piece_;

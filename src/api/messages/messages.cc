@@ -196,34 +196,29 @@ bool crowded(const Json& json) {
   return json.is_structured() && std::ranges::any_of(json, [](const Json& inner) { return crowded(inner); });
 }
 
-// Names are AMQP short strings, also in nested tables.
-bool names_fit(const Table& table);
-bool names_fit(const Value& value) {
-  if (const auto* table = std::get_if<Table>(&value.v)) return names_fit(*table);
-  const auto* array = std::get_if<Array>(&value.v);
-  return array == nullptr || std::ranges::all_of(*array, [](const Value& v) { return names_fit(v); });
-}
-bool names_fit(const Table& table) {
-  return std::ranges::all_of(
-      table, [](const auto& entry) { return entry.first.size() <= kNameBytes && names_fit(entry.second); });
-}
-
-// A lower bound of the size in AMQP's encoding.
-std::size_t frame_bytes(const Table& table);
-std::size_t frame_bytes(const Value& value) {
+// What a table takes in a frame.
+struct InFrame {
+  std::size_t bytes = 0;        // a lower bound of its size in AMQP's encoding
+  bool are_names_short = true;  // as AMQP's must be, also in nested tables
+};
+void measure(const Table& table, InFrame& out);
+void measure(const Value& value, InFrame& out) {
   constexpr std::size_t kType = 1, kLength = 4, kNumber = 8;
-  if (const auto* text = value.as_text()) return kType + kLength + text->size();
-  if (const auto* table = std::get_if<Table>(&value.v)) return kType + frame_bytes(*table);
-  const auto* array = std::get_if<Array>(&value.v);
-  if (array == nullptr) return kType + kNumber;
-  std::size_t bytes = kType + kLength;
-  for (const Value& inner : *array) bytes += frame_bytes(inner);
-  return bytes;
+  out.bytes += kType;
+  if (const auto* table = std::get_if<Table>(&value.v)) return measure(*table, out);
+  const auto* const array = std::get_if<Array>(&value.v);
+  const auto* const text = value.as_text();
+  out.bytes += text != nullptr ? kLength + text->size() : array != nullptr ? kLength : kNumber;
+  if (array == nullptr) return;
+  for (const Value& inner : *array) measure(inner, out);
 }
-std::size_t frame_bytes(const Table& table) {
-  std::size_t bytes = 4;
-  for (const auto& [name, value] : table) bytes += 1 + name.size() + frame_bytes(value);
-  return bytes;
+void measure(const Table& table, InFrame& out) {
+  out.bytes += 4;
+  for (const auto& [name, value] : table) {
+    out.bytes += 1 + name.size();
+    out.are_names_short = out.are_names_short && name.size() <= kNameBytes;
+    measure(value, out);
+  }
 }
 
 }  // namespace
@@ -244,8 +239,10 @@ Result<Table> headers_of(const Json& json) {
 std::string why_no_headers(const Table& headers) {
   if (headers.size() > kMostHeaders)
     return "more than " + std::to_string(kMostHeaders) + " headers in one table";
-  if (!names_fit(headers)) return "a header name is longer than 255 bytes";
-  if (frame_bytes(headers) <= kMostHeaderBytes) return {};
+  InFrame in_frame;
+  measure(headers, in_frame);
+  if (!in_frame.are_names_short) return "a header name is longer than 255 bytes";
+  if (in_frame.bytes <= kMostHeaderBytes) return {};
   return "the headers exceed " + std::to_string(kMostHeaderBytes) + " bytes, the limit for one frame";
 }
 
@@ -261,19 +258,14 @@ namespace {
 
 constexpr const char* kPath = "/v1/tasks";
 
-// The outcome for one task of a request.
-struct Item {
-  int status = 0;
-  Json json;  // the task, or the problem
-  std::string etag, id;
-};
+// The outcome for one task of a request: one of the `results` of an array.
+Json refused(const Problem& why) { return {{"status", why.status}, {"error", why.json(kPath)}}; }
 
-Item refused(int status, std::string_view detail, const Json& more = Json()) {
-  return {status, problem_json(status, detail, kPath, more), "", ""};
-}
-
-Item with_task(int status, const TaskRow& row) {
-  return {status, to_json(row), etag(row.task), row.task.id.str()};
+Json with_task(int status, const TaskRow& row) {
+  return {{"status", status},
+          {"location", kPath + ("/" + row.task.id.str())},
+          {"etag", etag(row.task)},
+          {"task", to_json(row)}};
 }
 
 // Where it will go, as begin_delay() decides. "" = to an exchange.
@@ -284,13 +276,13 @@ std::string queue_of(const Task& task, const RuleBook& rules) {
   return normalised(target).queue;
 }
 
-Item same_or_conflict(const KnownTask& known, const std::string& content) {
+Json same_or_conflict(const KnownTask& known, const std::string& content) {
   if (content_of_origin(known.origin, MadeBy::submission) == content) return with_task(200, known.row);
   return refused(
-      409,
-      "message_id " + known.row.task.message_id +
-          " was already submitted with different content; a new task needs a message_id of its own",
-      {{"code", "id_reused"}, {"retry_id", known.row.task.id.str()}});
+      {409,
+       "message_id " + known.row.task.message_id +
+           " was already submitted with different content; a new task needs a message_id of its own",
+       {{"code", "id_reused"}, {"retry_id", known.row.task.id.str()}}});
 }
 
 const char* word_of(int status) {
@@ -318,12 +310,12 @@ class Batch {
   void read(const Json& json, const std::string& prefix, const RuleBook& rules) {
     FieldErrors errors;
     ReadTask read = read_task(json, prefix, rules, context_.reserved, call_.who, errors);
-    Item item;
+    Json item;
     if (!errors.empty()) {
-      item = {400, problem_json(errors, kPath), "", ""};
+      item = refused(Problem(errors));
     } else if (const std::string queue = queue_of(read.submission.task.task, rules);
                !holds(call_.person.queues, queue)) {
-      item = refused(403, outside_queues(call_.person, queue), outside_members(queue));
+      item = refused(outside_queues(call_.person, queue));
     } else {
       sent_.push_back(items_.size());
       contents_.push_back(std::move(read.content));
@@ -333,16 +325,16 @@ class Batch {
   }
 
   // Throws if the whole request failed.
-  std::vector<Item> submit() {
+  std::vector<Json> submit() {
     if (!batch_.empty()) {
       auto answers = context_.writes.submit(std::move(batch_));
       if (!answers) {
         context_.count("submit", "failed", static_cast<std::int64_t>(sent_.size()));
-        throw StoreError(answers.error());
+        throw Problem(answers.error());
       }
       tell(*answers);
     }
-    for (const Item& item : items_) context_.count("submit", word_of(item.status));
+    for (const Json& item : items_) context_.count("submit", word_of(item["status"]));
     return std::move(items_);
   }
 
@@ -351,7 +343,7 @@ class Batch {
     std::vector<TaskId> duplicates;
     std::vector<std::size_t> at;
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      Item& item = items_[sent_[i]];
+      Json& item = items_[sent_[i]];
       switch (answers[i].answer.how) {
         case Inserted::How::inserted:
           item = with_task(201, context_.named(answers[i].task));
@@ -361,29 +353,30 @@ class Batch {
           at.push_back(i);
           break;
         case Inserted::How::too_large:
-          item = refused(413, "the body is too large for the database (max_allowed_packet)");
+          item = refused({413, "the body is too large for the database (max_allowed_packet)"});
           break;
         case Inserted::How::not_held:
         case Inserted::How::id_taken:
-          item = refused(503, "nothing was written: try again");
+          item = refused({503, "nothing was written: try again"});
           break;
       }
     }
     if (duplicates.empty()) return;
-    auto rows = context_.reads.run([&](MysqlStore& store) { return store.known(duplicates); });
+    auto rows = context_.reads.result_of([&](MysqlStore& store) { return need(store.known(duplicates)); });
     std::map<TaskId, KnownTask> known;
     for (KnownTask& one : rows.value_or(std::vector<KnownTask>{}))
       known.emplace(one.row.task.id, std::move(one));
     for (std::size_t i = 0; i < at.size(); ++i) {
-      Item& item = items_[sent_[at[i]]];
+      Json& item = items_[sent_[at[i]]];
       if (!rows) {  // the other tasks are committed, whatever happens here
-        item = refused(503,
-                       "a task with this message_id exists, and its content could not be compared: try again",
-                       {{"retry_id", duplicates[i].str()}});
+        item =
+            refused({503,
+                     "a task with this message_id exists, and its content could not be compared: try again",
+                     {{"retry_id", duplicates[i].str()}}});
       } else if (const auto found = known.find(duplicates[i]); found != known.end()) {
         item = same_or_conflict(found->second, contents_[at[i]]);
       } else {
-        item = refused(503, "the task of this message_id is just being deleted: try again");
+        item = refused({503, "the task of this message_id is just being deleted: try again"});
       }
     }
   }
@@ -393,39 +386,29 @@ class Batch {
   std::vector<Submission> batch_;
   std::vector<std::size_t> sent_;  // maps batch_ to items_
   std::vector<std::string> contents_;
-  std::vector<Item> items_;
+  std::vector<Json> items_;
 };
 
-Response one_answer(const Item& item) {
-  Response response = answer(item.status, item.json);
-  if (item.status >= 300) {
+Response one_answer(const Json& item) {
+  const int status = item["status"];
+  if (item.contains("error")) {
+    Response response = answer(status, item["error"]);
     response.type = "application/problem+json";
-    if (item.status == 503) response.headers.emplace_back("Retry-After", "1");
+    if (status == 503) response.headers.emplace_back("Retry-After", "1");
     return response;
   }
-  response.headers.emplace_back("ETag", item.etag);
-  if (item.status == 201) response.headers.emplace_back("Location", kPath + ("/" + item.id));
+  Response response = answer(status, item["task"]);
+  response.headers.emplace_back("ETag", item["etag"].get<std::string>());
+  if (status == 201) response.headers.emplace_back("Location", item["location"].get<std::string>());
   return response;
 }
 
-Response many_answers(std::vector<Item> items) {
+Response many_answers(std::vector<Json> items) {
   int created = 0, same = 0, failed = 0;
-  Json results = Json::array();
-  for (Item& item : items) {
-    created += item.status == 201 ? 1 : 0;
-    same += item.status == 200 ? 1 : 0;
-    failed += item.status >= 300 ? 1 : 0;
-    Json one = {{"status", item.status}};
-    if (item.status < 300) {
-      one["location"] = kPath + ("/" + item.id);
-      one["etag"] = item.etag;
-    }
-    one[item.status < 300 ? "task" : "error"] = std::move(item.json);
-    results.push_back(std::move(one));
-  }
+  for (const Json& item : items) ++(item["status"] == 201 ? created : item["status"] == 200 ? same : failed);
   const int status = failed > 0 ? 207 : same > 0 ? 200 : 201;
   return answer(status,
-                {{"created", created}, {"same", same}, {"failed", failed}, {"results", std::move(results)}});
+                {{"created", created}, {"same", same}, {"failed", failed}, {"results", std::move(items)}});
 }
 
 }  // namespace
@@ -439,7 +422,7 @@ Response submit_tasks(Context& context, const Call& call) {
     return one_answer(batch.submit().front());
   }
   if (json.empty() || json.size() > kMostTasks)
-    return call.problem(400, "an array must hold 1 to " + std::to_string(kMostTasks) + " tasks");
+    throw Problem(400, "an array must hold 1 to " + std::to_string(kMostTasks) + " tasks");
   for (std::size_t i = 0; i < json.size(); ++i)
     batch.read(json[i], "tasks[" + std::to_string(i) + "].", *rules);
   return many_answers(batch.submit());
@@ -476,22 +459,10 @@ bool is_other_charset(std::string_view type) {
 }
 
 // Only looks whether it is JSON, and where not: nothing is built in memory.
-struct Syntax : nlohmann::json_sax<Json> {
+struct Syntax : nlohmann::detail::json_sax_acceptor<Json> {
   std::size_t wrong_at = 0;  // the byte, from 1; 0 = nothing is wrong
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(std::int64_t) override { return true; }
-  bool number_unsigned(std::uint64_t) override { return true; }
-  bool number_float(double, const std::string&) override { return true; }
-  bool string(std::string&) override { return true; }
-  bool binary(Json::binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return true; }
-  bool key(std::string&) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(std::size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) override {
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) {
     wrong_at = std::max<std::size_t>(byte, 1);
     return false;
   }
@@ -573,15 +544,14 @@ Changes read_changes(Fields& fields) {
 }
 
 Original read_original(MysqlStore& store, TaskId id) {
-  const auto gone = [&](const std::string& what) { return StoreError({Error::Kind::not_found, what}); };
   auto known = need(store.known({&id, 1}));
-  if (known.empty()) throw gone("no task with retry-id " + id.str());
+  if (known.empty()) throw Problem(404, "no task with retry-id " + id.str());
   const auto messages = need(store.messages({&id, 1}));
-  if (messages.empty()) throw gone("the message of task " + id.str() + " has been deleted");
+  if (messages.empty()) throw Problem(404, "the message of task " + id.str() + " has been deleted");
   const StoredMessage& stored = messages.front();
   if (stored.message == nullptr)
-    throw StoreError({Error::Kind::permanent,
-                      "the stored message of task " + id.str() + " is unreadable: " + stored.broken});
+    throw Problem(Error{Error::Kind::permanent,
+                        "the stored message of task " + id.str() + " is unreadable: " + stored.broken});
   return {std::move(known.front().row), stored.message, std::move(known.front().origin)};
 }
 
@@ -675,7 +645,7 @@ Decision carry_out(Context& context, const Original& original, const MessagePtr&
     const EpochMs now = context.reads.read([](MysqlStore& store) { return need(store.now()); });
     auto decisions = need(context.writes.change({edit_event(original, message, by_hand, now)},
                                                 static_cast<std::int64_t>(message->body.size())));
-    if (decisions.empty()) throw StoreError({Error::Kind::transient, "no answer"});
+    if (decisions.empty()) throw Problem(Error{Error::Kind::transient, "no answer"});
     if (decisions.front().reason != kIdTaken || tries == kMostIds) return std::move(decisions.front());
   }
 }
@@ -696,10 +666,10 @@ Response tell(Context& context, const Call& call, const Decision& decision, cons
     there = context.reads.read([&](MysqlStore& store) { return replacement_of(store, copy, edited); });
   context.count("edit", there.same ? "unchanged" : "refused");
   if (there.same) return changed_task(context, *there.same);
-  if (decision.reason == kBodyTooLarge) return call.problem(413, decision.reason);
+  if (decision.reason == kBodyTooLarge) throw Problem(413, decision.reason);
   Decision refused = decision;
   if (!there.why_not.empty()) refused.reason = there.why_not;
-  return refused_change(call, refused, {{"replaced_by", copy.value == 0 ? Json(nullptr) : Json(copy.str())}});
+  throw refused_change(call, refused, {{"replaced_by", copy.value == 0 ? Json(nullptr) : Json(copy.str())}});
 }
 
 bool is_header_text(std::string_view text) {
@@ -711,28 +681,27 @@ bool is_header_text(std::string_view text) {
 Original original_of(Context& context, const Call& call) {
   const Task task = find_task(context, call).task;
   if (!call.reserve(task.body_bytes * kCopies))
-    throw StoreError({Error::Kind::transient, "too many large messages are being read: try again later"});
+    throw Problem(503, "too many large messages are being read: try again later");
   return context.reads.read([&](MysqlStore& store) { return read_original(store, task.id); });
 }
 
 }  // namespace
 
 Response edit_task(Context& context, const Call& call) {
-  FieldErrors errors;
-  Fields fields(*call.json, "", errors);
+  Fields fields(*call.json);
   const std::uint32_t version = read_version(context, call, fields);
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   const Changes changes = read_changes(fields);
-  fields.finish();
-  if (!errors.empty()) return call.problem(errors);
+  fields.check();
   const Original original = original_of(context, call);
+  FieldErrors errors;
   const MessagePtr message = edited_message(original, changes, context.reserved, errors);
-  if (message == nullptr) return call.problem(errors);
+  if (message == nullptr) throw Problem(errors);
   try {
     return tell(context, call, carry_out(context, original, message, call.by_hand(version, reason)),
                 *message);
-  } catch (const StoreError&) {
-    context.count("edit", "failed");
+  } catch (const Problem& e) {
+    if (e.error) context.count("edit", "failed");
     throw;
   }
 }
@@ -749,7 +718,7 @@ Response show_message(Context& context, const Call& call) {
 Response show_body(Context& context, const Call& call) {
   const Original found = original_of(context, call);
   const Task& task = found.row.task;
-  if (!body_stored(task)) return call.problem(404, not_stored_text(task));
+  if (!body_stored(task)) throw Problem(404, not_stored_text(task));
   Response response;
   response.type = "application/octet-stream";
   response.body = found.message->body;

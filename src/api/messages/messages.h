@@ -63,7 +63,7 @@ struct Original {
   MessagePtr message;
   std::string origin_json;  // "" = it has none
 };
-// Throws not_found: no such task, or its message has been deleted.
+// Throws a 404: no such task, or its message has been deleted.
 Original read_original(MysqlStore& store, TaskId id);
 
 // {"retry_id", "version", "properties", "headers", "body_base64"}

@@ -66,23 +66,19 @@ bool has_seen(MysqlStore& store, const std::string& queue) {
   return need(tasks) > 0;
 }
 
-[[noreturn]] void refuse(std::string why) {
-  throw StoreError({Error::Kind::permanent, std::move(why)}, true);
-}
-
 // No queue of that name can be paused. It need not exist.
 void refuse_name(Context& context, const std::string& queue) {
   std::string why = wrong_queue_name(queue);
   Target target;
   target.queue = queue;
   if (why.empty()) why = own_target(target, context.rules()->targets());
-  if (!why.empty()) refuse(std::move(why));
+  if (!why.empty()) throw Problem(400, std::move(why));
 }
 
 // The store refuses to count the tasks of a pattern.
 void refuse_pattern(MysqlStore& store, const std::string& queue) {
   const auto count = store.count({.queue = queue}, 1);
-  if (!count && count.error().kind == Error::Kind::permanent) refuse(count.error().message);
+  if (!count && count.error().kind == Error::Kind::permanent) throw Problem(400, count.error().message);
   need(count);
 }
 
@@ -260,31 +256,28 @@ Response show_queue(Context& context, const Call& call) {
     return QueueGate{queue, "flowing", {}, {}, "", "", 0, {}};
   });
   if (!found)
-    return call.problem(
-        404, "the queue " + shown(queue) +
-                 " is not known: it has no task, is not attached, and the config does not name it: "
-                 "GET /v1/queues");
+    throw Problem(404, "the queue " + shown(queue) +
+                           " is not known: it has no task, is not attached, and the config does not name it: "
+                           "GET /v1/queues");
   Json json = shown_queue_json(*found);
   json["config"] = queue_config_json(*rules, queue);
   return answer(200, json);
 }
 
 Response pause_queue(Context& context, const Call& call) {
-  FieldErrors errors;
-  Fields fields(*call.json, "", errors);
+  Fields fields(*call.json);
   const auto lasts = fields.duration("for", Ms{1});
   auto until = fields.time("until");
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   if (lasts && until) fields.wrong("for", "cannot be combined with until");
-  fields.finish();
-  if (!errors.empty()) return call.problem(errors);
+  fields.check();
   refuse_name(context, call.id);
   return answer(200, pause_json(context.reads.read_once([&](MysqlStore& store) {
                   refuse_pattern(store, call.id);
                   const EpochMs now = need(store.now());
                   if (lasts) until = now + *lasts;
                   if (until && *until <= now)
-                    refuse(format_utc(*until) + " UTC has passed: a pause ends in the future");
+                    throw Problem(400, format_utc(*until) + " UTC has passed: a pause ends in the future");
                   return need(store.pause({call.id, until, call.who, reason}));
                 })));
 }
@@ -293,12 +286,10 @@ Response pause_queue(Context& context, const Call& call) {
 // not wait any longer for its next probe. If nothing is in force there is nothing to do, which is no error: a
 // request may be repeated.
 Response resume_queue(Context& context, const Call& call) {
-  FieldErrors errors;
-  Fields fields(*call.json, "", errors);
+  Fields fields(*call.json);
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   const bool probe = fields.flag("probe").value_or(false);
-  fields.finish();
-  if (!errors.empty()) return call.problem(errors);
+  fields.check();
   refuse_name(context, call.id);
   return answer(200, context.reads.read_once([&](MysqlStore& store) {
     const Resumed ended = need(store.resume(call.id, call.who, reason));

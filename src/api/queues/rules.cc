@@ -112,128 +112,6 @@ using levels::format_duration;
 constexpr EpochMs kFailedAt{1'700'000'000'000};  // any time: only differences are shown
 constexpr int kExplainedBy = 1;                  // the node
 
-// A task whose attempt has just failed, as the state machine has it before it decides.
-Task failed_task(const SupposedFailure& failure, const RuleBook& rules) {
-  Task task;
-  task.id = {1};
-  task.queue = failure.queue;
-  task.tag = failure.tag;
-  task.attempt = failure.attempt;
-  task.node = kExplainedBy;
-  task.ladder = rules.queue(failure.queue).ladder;
-  task.levels = rules.ladder(task.ladder)->levels();
-  task.level = std::min(failure.attempt, task.levels);
-  task.first_failed_at = kFailedAt - failure.age;
-  task.rule_headers = failure.headers;
-  task.error_type = failure.type;
-  task.last_error = failure.error;
-  const std::string& reason = failure.reason;
-  if (reason == "returned") task.error_type = "returned";
-  if (reason == "silent") task.error_type = "timed_out";
-  const bool by_broker = reason == "expired" || reason == "maxlen" || reason == "delivery_limit";
-  if (by_broker) task.last_error = "dead-lettered: " + reason + " (queue " + failure.queue + ")";
-  if (task.last_error.empty()) task.last_error = "failed (no retry-error was given)";
-  return task;
-}
-
-// What the state machine makes of it.
-Task decided(Task task, const SupposedFailure& failure, const RuleBook& rules) {
-  if (failure.attempt == 0) {
-    begin(task, {}, rules, kFailedAt, 0.0);
-    return task;
-  }
-  Circumstances at;
-  at.now = kFailedAt;
-  at.node = kExplainedBy;
-  task.state = State::publishing;
-  if (failure.reason == "returned")
-    return decide(task, event::Returned{task.attempt, kFailedAt, task.last_error}, rules, at).task;
-  task.state = State::awaiting;
-  task.next_at = kFailedAt;
-  if (failure.reason == "silent") return decide(task, event::SilenceOver{}, rules, at).task;
-  return decide(task, event::Failed{task.attempt, task.last_error, task.error_type, {}}, rules, at).task;
-}
-
-Json delays_of(const Task& task, const RuleBook& rules) {
-  Json delays = Json::array();
-  const auto* ladder = rules.ladder(task.ladder);
-  for (int level = 1; ladder != nullptr && level <= ladder->levels(); ++level)
-    delays.push_back(ladder->delay(level).count());
-  return delays;
-}
-
-}  // namespace
-
-const FailureRule* Explanation::match() const {
-  return tried.empty() || !tried.back().why_not.empty() ? nullptr : tried.back().rule;
-}
-
-Explanation explain_failure(const SupposedFailure& failure, const RuleBook& rules, const CauseRules* causes) {
-  Explanation out;
-  out.before = failed_task(failure, rules);
-  if (const FailureRules* list = rules.failure_rules(failure.queue)) {
-    for (const FailureRule& rule : list->rules()) {
-      out.tried.push_back({&rule, why_not(rule, failure_case(out.before, kFailedAt))});
-      if (out.tried.back().why_not.empty()) break;
-    }
-  }
-  out.after = decided(out.before, failure, rules);
-  out.cause = cause_text(out.before.last_error, causes);
-  if (out.after.state == State::scheduled) out.delay = *out.after.next_at - kFailedAt;
-  return out;
-}
-
-std::string result_text(const Explanation& explanation) {
-  const Task &before = explanation.before, &after = explanation.after;
-  const std::string by = after.rule.empty() ? "" : " (rule " + after.rule + ")";
-  if (after.state == State::succeeded)
-    return "succeeded: for this queue, silence after a retry means success";
-  if (after.state != State::scheduled) {
-    const FailureRule* rule = explanation.match();
-    const bool retries = rule == nullptr || rule->then.kind == RuleAction::Kind::retry;
-    const bool spent = retries && after.rule != "give_up";
-    return std::string(to_word(after.state)) + (spent ? ": the ladder has no more levels" : by);
-  }
-  std::string text = "retry in " + format_duration(explanation.delay);
-  if (after.level == before.level) {
-    text += ", still level " + std::to_string(after.level) + "; the attempt is not counted";
-  } else {
-    text += ", level " + std::to_string(after.level) + " of " + std::to_string(after.levels) + " of ladder " +
-            after.ladder;
-  }
-  if (after.queue != before.queue) text += ", in queue " + after.queue;
-  return text + by;
-}
-
-Json to_json(const Explanation& explanation, const RuleBook& rules) {
-  const Task &before = explanation.before, &after = explanation.after;
-  Json tried = Json::array();
-  for (const Explanation::Tried& each : explanation.tried) {
-    tried.push_back({{"rule", each.rule->name},
-                     {"matches", each.why_not.empty()},
-                     {"why_not", text_or_null(each.why_not)},
-                     {"action", describe(each.rule->then)}});
-  }
-  const FailureRule* match = explanation.match();
-  const bool waits = after.state == State::scheduled;
-  return {{"rules", std::move(tried)},
-          {"rule", text_or_null(after.rule)},
-          {"action", match == nullptr ? Json() : Json(describe(match->then))},
-          {"state", to_word(after.state)},
-          {"level", after.level},
-          {"levels", after.levels},
-          {"ladder", after.ladder},
-          {"delays_ms", delays_of(after, rules)},
-          {"queue", after.queue},
-          {"error_type", text_or_null(after.error_type)},
-          {"cause", text_or_null(explanation.cause)},
-          {"delay_ms", waits ? Json(explanation.delay.count()) : Json()},
-          {"counts", after.level != before.level},
-          {"result", result_text(explanation)}};
-}
-
-namespace {
-
 RuleHeaders headers_of(Fields& fields) {
   RuleHeaders headers;
   const Json* json = fields.get("headers");
@@ -247,37 +125,118 @@ RuleHeaders headers_of(Fields& fields) {
   return headers;
 }
 
-SupposedFailure failure_of(const Json& json, FieldErrors& errors) {
-  Fields fields(json, "", errors);
-  SupposedFailure failure;
+// A task whose attempt has just failed, as the state machine has it before it decides; `attempt` 0: its first
+// delivery. `reason`: one of failure_reasons(), "" = none.
+Task failed_task(const Json& json, const RuleBook& rules, std::string& reason) {
+  Fields fields(json);
+  Task task;
   const auto queue = fields.name("queue");
   if (queue ? queue->empty() : !fields.has("queue"))
     fields.wrong("queue", "is required: the queue in which the message failed");
-  failure.queue = queue.value_or("");
-  failure.error = fields.text("error", kErrorBytes).value_or("");
-  failure.type = fields.name("error_type").value_or("");
-  failure.tag = fields.name("tag").value_or("");
-  failure.reason = fields.name("reason").value_or("");
+  task.id = {1};
+  task.node = kExplainedBy;
+  task.queue = queue.value_or("");
+  task.last_error = fields.text("error", kErrorBytes).value_or("");
+  task.error_type = fields.name("error_type").value_or("");
+  task.tag = fields.name("tag").value_or("");
+  reason = fields.name("reason").value_or("");
   const auto& reasons = failure_reasons();
-  if (!failure.reason.empty() && std::ranges::find(reasons, failure.reason) == reasons.end())
+  if (!reason.empty() && std::ranges::find(reasons, reason) == reasons.end())
     fields.wrong("reason", "must be rejected, expired, maxlen, delivery_limit, returned or silent");
-  failure.headers = headers_of(fields);
-  failure.attempt = static_cast<int>(fields.integer("attempt", 0, 1'000'000).value_or(0));
-  failure.age = fields.duration("age", Ms{0}).value_or(Ms{0});
-  fields.finish();
-  return failure;
+  task.rule_headers = headers_of(fields);
+  task.attempt = static_cast<int>(fields.integer("attempt", 0, 1'000'000).value_or(0));
+  task.first_failed_at = kFailedAt - fields.duration("age", Ms{0}).value_or(Ms{0});
+  fields.check();
+  task.ladder = rules.queue(task.queue).ladder;
+  task.levels = rules.ladder(task.ladder)->levels();
+  task.level = std::min(task.attempt, task.levels);
+  if (reason == "returned") task.error_type = "returned";
+  if (reason == "silent") task.error_type = "timed_out";
+  const bool by_broker = reason == "expired" || reason == "maxlen" || reason == "delivery_limit";
+  if (by_broker) task.last_error = "dead-lettered: " + reason + " (queue " + task.queue + ")";
+  if (task.last_error.empty()) task.last_error = "failed (no retry-error was given)";
+  return task;
+}
+
+// What the state machine makes of it.
+Task decided(Task task, const std::string& reason, const RuleBook& rules) {
+  if (task.attempt == 0) {
+    begin(task, {}, rules, kFailedAt, 0.0);
+    return task;
+  }
+  Circumstances at;
+  at.now = kFailedAt;
+  at.node = kExplainedBy;
+  task.state = State::publishing;
+  if (reason == "returned")
+    return decide(task, event::Returned{task.attempt, kFailedAt, task.last_error}, rules, at).task;
+  task.state = State::awaiting;
+  task.next_at = kFailedAt;
+  if (reason == "silent") return decide(task, event::SilenceOver{}, rules, at).task;
+  return decide(task, event::Failed{task.attempt, task.last_error, task.error_type, {}}, rules, at).task;
+}
+
+// "retry in 5s, level 1 of 9 of ladder default (rule payments[2])". `match`: the rule that matches, if one
+// does.
+std::string result_text(const Task& before, const Task& after, const FailureRule* match) {
+  const std::string by = after.rule.empty() ? "" : " (rule " + after.rule + ")";
+  if (after.state == State::succeeded)
+    return "succeeded: for this queue, silence after a retry means success";
+  if (after.state != State::scheduled) {
+    const bool retries = match == nullptr || match->then.kind == RuleAction::Kind::retry;
+    const bool spent = retries && after.rule != "give_up";
+    return std::string(to_word(after.state)) + (spent ? ": the ladder has no more levels" : by);
+  }
+  std::string text = "retry in " + format_duration(*after.next_at - kFailedAt);
+  if (after.level == before.level) {
+    text += ", still level " + std::to_string(after.level) + "; the attempt is not counted";
+  } else {
+    text += ", level " + std::to_string(after.level) + " of " + std::to_string(after.levels) + " of ladder " +
+            after.ladder;
+  }
+  if (after.queue != before.queue) text += ", in queue " + after.queue;
+  return text + by;
 }
 
 }  // namespace
 
+Json explain_failure(const Json& failure, const RuleBook& rules, const CauseRules* causes) {
+  std::string reason;
+  const Task before = failed_task(failure, rules, reason), after = decided(before, reason, rules);
+  const levels::Ladder* const ladder = rules.ladder(after.ladder);
+  Json tried = Json::array();  // the rules in their order, up to the one that matches
+  const FailureRule* match = nullptr;
+  if (const FailureRules* list = rules.failure_rules(before.queue)) {
+    for (auto rule = list->rules().begin(); rule != list->rules().end() && match == nullptr; ++rule) {
+      const std::string why = why_not(*rule, failure_case(before, kFailedAt));
+      if (why.empty()) match = &*rule;
+      tried.push_back({{"rule", rule->name},
+                       {"matches", why.empty()},
+                       {"why_not", text_or_null(why)},
+                       {"action", describe(rule->then)}});
+    }
+  }
+  const bool waits = after.state == State::scheduled;
+  return {{"rules", std::move(tried)},
+          {"rule", text_or_null(after.rule)},
+          {"action", match == nullptr ? Json() : Json(describe(match->then))},
+          {"state", to_word(after.state)},
+          {"level", after.level},
+          {"levels", after.levels},
+          {"ladder", after.ladder},
+          {"delays_ms", ladder != nullptr ? ladder_json(*ladder)["delays_ms"] : Json::array()},
+          {"queue", after.queue},
+          {"error_type", text_or_null(after.error_type)},
+          {"cause", text_or_null(cause_text(before.last_error, causes))},
+          {"delay_ms", waits ? Json((*after.next_at - kFailedAt).count()) : Json()},  // without jitter
+          {"counts", after.level != before.level},
+          {"result", result_text(before, after, match)}};
+}
+
 Response simulate_failure(Context& context, const Call& call) {
-  FieldErrors errors;
-  const SupposedFailure failure = failure_of(*call.json, errors);
-  if (!errors.empty()) return call.problem(errors);
   const RuleBookPtr rules = context.rules();
-  const Explanation explained = explain_failure(failure, *rules, context.cause_rules.get());
-  const std::string& target = explained.after.queue;
-  Json json = to_json(explained, *rules);
+  Json json = explain_failure(*call.json, *rules, context.cause_rules.get());
+  const std::string target = json["queue"];
   json["gate"] = gate_json(context.reads.read([&](MysqlStore& store) { return gate_of(store, target); }));
   json["limits"] = text_or_null(describe_limits(rules->queue(target).gate));
   return answer(200, json);

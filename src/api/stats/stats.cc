@@ -28,21 +28,19 @@ constexpr Ms kOverviewCounts{100};                   // ended tasks, for /v1/ove
 constexpr Ms kMaxOverdue{60'000};
 constexpr std::size_t kMostQueues = 200;
 
-// The shards that a node owns by valid leases, or that no node owns.
-struct OwnedShards {
-  std::vector<int> shards;
-  std::optional<EpochMs> changed_at;  // when the latest of them was acquired
-  std::int64_t overdue = 0;
-  std::optional<EpochMs> oldest;  // due time of the oldest overdue task
-};
+// Members of a node. `taken_at`: when it acquired the latest of its shards.
+Json no_shards() {
+  return {{"taken_at", nullptr}, {"shards", Json::array()}, {"overdue", 0}, {"oldest_overdue_ms", nullptr}};
+}
 
 struct Nodes {
   EpochMs now;
   std::vector<NodeRow> rows;
   std::string config;   // fingerprint that most live nodes have; "" = none is the most frequent
   bool differ = false;  // live nodes have different ones
-  std::map<int, OwnedShards> held;
-  OwnedShards unowned;
+  // The shards that a node owns by valid leases, and those that no node owns.
+  std::map<int, Json> held;
+  Json unowned = no_shards();
   std::size_t hidden = 0;  // number of nodes not shown
 
   bool is_live(const NodeRow& node) const { return node.expires_at > now; }
@@ -63,14 +61,15 @@ void compare_configs(Nodes& nodes) {
   }
 }
 
-void add(OwnedShards& owned, const ShardRow& shard, const std::map<int, ShardOverdue>& late) {
-  owned.shards.push_back(shard.shard);
-  if (shard.acquired_at)
-    owned.changed_at = std::max(owned.changed_at.value_or(EpochMs{}), *shard.acquired_at);
+void add(Json& owned, const ShardRow& shard, const std::map<int, ShardOverdue>& late, EpochMs now) {
+  owned["shards"].push_back(shard.shard);
+  const Json taken = time_or_null(shard.acquired_at);
+  owned["taken_at"] = std::max(owned["taken_at"], taken);  // null is less than any text
   const auto it = late.find(shard.shard);
   if (it == late.end()) return;
-  owned.overdue += it->second.tasks;
-  owned.oldest = std::min(owned.oldest.value_or(it->second.oldest), it->second.oldest);
+  owned["overdue"] = owned["overdue"].get<std::int64_t>() + it->second.tasks;
+  const Json oldest = (now - it->second.oldest).count();
+  owned["oldest_overdue_ms"] = std::max(owned["oldest_overdue_ms"], oldest);
 }
 
 // `all`: also nodes that ended over a day ago.
@@ -83,7 +82,8 @@ Nodes read_nodes(MysqlStore& store, EpochMs now, bool all) {
   nodes.now = now;
   for (const ShardRow& shard : shards) {
     const bool held = shard.owner != 0 && shard.expires_at && *shard.expires_at > now;
-    add(held ? nodes.held[shard.owner] : nodes.unowned, shard, late);
+    Json& owned = held ? nodes.held.try_emplace(shard.owner, no_shards()).first->second : nodes.unowned;
+    add(owned, shard, late, now);
   }
   for (NodeRow& row : rows) {
     const bool ended_long_ago = row.expires_at + kHiddenAfter < now && !nodes.held.contains(row.id);
@@ -104,16 +104,9 @@ Json problems_json(const std::vector<HealthProblem>& problems) {
   return json;
 }
 
-void put(Json& json, const OwnedShards& owned, EpochMs now) {
-  json["shards"] = owned.shards;
-  json["overdue"] = owned.overdue;
-  json["oldest_overdue_ms"] = owned.oldest ? Json((now - *owned.oldest).count()) : Json();
-}
-
 Json node_json(const Nodes& nodes, const NodeRow& node) {
   const bool live = nodes.is_live(node);
   const auto it = nodes.held.find(node.id);
-  const OwnedShards owned = it == nodes.held.end() ? OwnedShards{} : it->second;
   // A clean shutdown sets expires_at to its time.
   const char* const state = live ? "live" : node.expires_at > node.seen_at ? "dead" : "left";
   Json json = {
@@ -127,15 +120,14 @@ Json node_json(const Nodes& nodes, const NodeRow& node) {
       {"address", node.address},
       {"config", text_or_null(node.config)},
       {"config_differs", nodes.differ && live && !node.config.empty() && node.config != nodes.config},
-      {"problems", problems_json(node.problems)},
-      {"taken_at", time_or_null(owned.changed_at)}};
-  put(json, owned, nodes.now);
+      {"problems", problems_json(node.problems)}};
+  json.update(it == nodes.held.end() ? no_shards() : it->second);
   return json;
 }
 
 Json unowned_json(const Nodes& nodes) {
-  Json json;
-  put(json, nodes.unowned, nodes.now);
+  Json json = nodes.unowned;
+  json.erase("taken_at");
   return json;
 }
 
@@ -196,7 +188,7 @@ void add_counts(Json& json, const TaskCount& count) {
 Json stats_json(MysqlStore& store, TaskCounter& counter, Ms max_overdue, Ms count_for) {
   const EpochMs now = need(store.now());
   Json json = {{"now", to_rfc3339(now)}, {"by_queue", Json::array()}, {"late_by", Json::array()}};
-  add_counts(json, need(counter.count(store, now, count_for)));
+  add_counts(json, counter.count(store, now, count_for));
   for (const PromiseRow& row : need(store.promises())) {
     json["late_by"].push_back({{"queue", row.queue},
                                {"last_hour", promise_json(row.last_hour)},
@@ -267,12 +259,12 @@ Response show_now(Context& context, const Call&) {
   return answer(200, {{"now", to_rfc3339(now)}});
 }
 
-Response show_health(Context& context, const Call& call) {
-  if (!context.vitals()) return call.problem(503, "the event loop does not respond: this process hangs");
+Response show_health(Context& context, const Call&) {
+  if (!context.vitals()) throw Problem(503, "the event loop does not respond: this process hangs");
   return answer(200, {{"status", "ok"}});
 }
 
-Response show_ready(Context& context, const Call& call) {
+Response show_ready(Context& context, const Call&) {
   const auto vitals = context.vitals();
   Json checks = Json::object();
   const auto check = [&](const char* name, bool ok) { checks[name] = ok; };
@@ -293,7 +285,7 @@ Response show_ready(Context& context, const Call& call) {
     return answer(200,
                   {{"status", "ready"}, {"checks", checks}, {"problems", problems}, {"config", v.config}});
   }
-  return call.problem(503, "not ready: " + missing, {{"checks", checks}, {"problems", problems}});
+  throw Problem(503, "not ready: " + missing, {{"checks", checks}, {"problems", problems}});
 }
 
 // `queue`: what it may do to this queue; empty: to what names no queue.
@@ -359,7 +351,7 @@ std::optional<std::string> counted_with(const RuleBook& rules, const std::string
 Response show_activity(Context& context, const Call& call) {
   const std::string queue = call.query.text("queue");
   const auto from = call.query.time("from"), to = call.query.time("to");
-  if (from && to && *from >= *to) return call.problem(FieldErrors{{"to", "must be later than from"}});
+  if (from && to && *from >= *to) throw Problem(FieldErrors{{"to", "must be later than from"}});
   Json json = context.reads.read([&](MysqlStore& store) {
     const EpochMs now = need(store.now()), until = to.value_or(now);
     return read_activity(store, {queue, from.value_or(until - kUsualActivity), until}, now);

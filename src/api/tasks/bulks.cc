@@ -1,7 +1,5 @@
 // /v1/bulks: one action on many tasks. Bulks are created here; every sidecar's runner
 // (src/bridge/changes/bulk.h) picks them up from the table.
-#include "src/api/tasks/bulks.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -162,9 +160,10 @@ struct Wish {
   std::optional<CountBy> by;  // of a dry run
 };
 
-Wish read_wish(const Json& json, const std::string& who, const TargetRules& targets, FieldErrors& errors) {
+Wish read_wish(const Json& json, const std::string& who, const TargetRules& targets) {
   Wish wish;
-  Fields fields(json, "", errors);
+  Fields fields(json);
+  FieldErrors& errors = fields.errors();
   const auto action = fields.text("action", 20);
   if (const auto known = action ? bulk_action_from(*action) : std::nullopt) {
     wish.bulk.action = *known;
@@ -207,7 +206,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
       fields.wrong("filter.state", std::move(why));
     refuse_care(fields, wish.bulk);
   }
-  fields.finish();
+  fields.check();
   wish.bulk.filter_text = filter_text(wish.bulk);
   wish.bulk.who = who;
   return wish;
@@ -241,17 +240,16 @@ Json expired_json(MysqlStore& store, const NewBulk& bulk, const RuleBook& rules)
 }
 
 // How many tasks a redrive leaves out because they have no body (body_stored()).
-Result<std::int64_t> without_body(MysqlStore& store, const NewBulk& redrive) {
+std::int64_t without_body(MysqlStore& store, const NewBulk& redrive) {
   Filter bodiless = of_bulk(redrive);
   bodiless.body_stored = false;
-  return store.count(bodiless, kMostCounted);
+  return need(store.count(bodiless, kMostCounted));
 }
 
 // --- one bulk
 
 [[noreturn]] void no_such_bulk(const Call& call) {
-  throw StoreError(
-      {Error::Kind::not_found, "there is no bulk " + shown(call.id) + "; GET /v1/bulks lists them"});
+  throw Problem(404, "there is no bulk " + shown(call.id) + "; GET /v1/bulks lists them");
 }
 
 Bulk find_bulk(MysqlStore& store, const Call& call) {
@@ -279,17 +277,16 @@ Action change_of(BulkAction action) {
   return Action::finish;
 }
 
-// The response, if the bulk may concern other queues than the person's: each bulk names one queue then.
-std::optional<Response> refuse_bulk_of(const Call& call, BulkAction action, std::string_view queue,
-                                       const Target& elsewhere) {
-  const std::string& path = call.request.path;
-  if (auto no = refuse_role(call.person, change_of(action), path)) return no;
-  if (!holds(call.person.queues, queue)) {
-    const std::string detail = outside_queues(call.person, queue) +
-                               (queue.empty() ? ": the filter of a bulk must name one of them" : "");
-    return call.problem(403, detail, outside_members(queue));
+// Throws a 403 if the bulk may concern other queues than the person's: each bulk names one queue then.
+void refuse_bulk_of(const Person& person, BulkAction action, std::string_view queue,
+                    const Target& elsewhere) {
+  refuse_role(person, change_of(action));
+  if (!holds(person.queues, queue)) {
+    Problem outside = outside_queues(person, queue);
+    if (queue.empty()) outside.detail += ": the filter of a bulk must name one of them";
+    throw outside;
   }
-  return elsewhere.is_set() ? refuse_target(call.person, elsewhere, path) : std::nullopt;
+  if (elsewhere.is_set()) refuse_target(person, elsewhere);
 }
 
 // Parks again what a redrive has made due and is not sent yet.
@@ -309,16 +306,14 @@ void put_back(MysqlStore& store, const Bulk& bulk, const BulkControl& control, c
 // `state` is the state wanted. A bulk that ended in another state keeps it, and the response says so.
 Response set_state(Context& context, const Call& call, BulkState state) {
   const Bulk before = context.reads.read([&](MysqlStore& store) { return find_bulk(store, call); });
-  FieldErrors errors;
-  Fields fields(*call.json, "", errors);
+  Fields fields(*call.json);
   std::optional<double> rate;
   if (state == BulkState::running) rate = read_rate(fields);
   if (rate == 0 && (before.care.ramp || before.care.stop_above))
     fields.wrong("rate", "0 means no limit, and this redrive watches its failures: at least 0.01");
   const bool back = state == BulkState::aborted && fields.flag("put_back").value_or(false);
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");
-  fields.finish();
-  if (!errors.empty()) return call.problem(errors);
+  fields.check();
   const BulkControl control{before.id, state, rate, call.who, reason, back};
   const auto after = context.reads.read([&](MysqlStore& store) {
     auto bulk = need(store.set_bulk(control));
@@ -328,16 +323,16 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   if (!after) no_such_bulk(call);
   const std::string_view is = to_word(after->state);
   if (after->state != state && !back)
-    return call.problem(409, "the bulk is " + std::string(is) + " and can no longer change", {{"state", is}});
+    throw Problem(409, "the bulk is " + std::string(is) + " and can no longer change", {{"state", is}});
   return answer(200, to_json(*after));
 }
 
 }  // namespace
 
 // What a bulk is for never changes.
-std::optional<Response> refuse_bulk(Context& context, const Call& call) {
+void refuse_bulk(Context& context, const Call& call) {
   const Bulk bulk = context.reads.read([&](MysqlStore& store) { return find_bulk(store, call); });
-  return refuse_bulk_of(call, bulk.action, queue_of(bulk), bulk.elsewhere);
+  refuse_bulk_of(call.person, bulk.action, queue_of(bulk), bulk.elsewhere);
 }
 
 Json dry_run(MysqlStore& store, const NewBulk& bulk, const std::optional<CountBy>& by,
@@ -346,17 +341,15 @@ Json dry_run(MysqlStore& store, const NewBulk& bulk, const std::optional<CountBy
   json.update(count_tasks(store, of_bulk(bulk), by, bulk.limit > 0 ? bulk.limit : kMostCounted));
   if (bulk.limit > 0) json["or_more"] = false;  // it takes no more, even if more tasks match
   if (bulk.action != BulkAction::redrive) return json;
-  json["without_body"] = need(without_body(store, bulk));
+  json["without_body"] = without_body(store, bulk);
   json["expired"] = expired_json(store, bulk, rules);
   return json;
 }
 
 Response create_bulk(Context& context, const Call& call) {
-  FieldErrors errors;
-  const Wish wish = read_wish(*call.json, call.who, context.rules()->targets(), errors);
-  if (!errors.empty()) return call.problem(errors);
+  const Wish wish = read_wish(*call.json, call.who, context.rules()->targets());
   const NewBulk& bulk = wish.bulk;
-  if (auto no = refuse_bulk_of(call, bulk.action, bulk.filter.queue, bulk.elsewhere)) return *std::move(no);
+  refuse_bulk_of(call.person, bulk.action, bulk.filter.queue, bulk.elsewhere);
   if (wish.dry_run) {
     const auto count = [&](MysqlStore& store) { return dry_run(store, bulk, wish.by, *context.rules()); };
     return answer(200, context.read_filtered(bulk.filter, count, wish.by.has_value()));
@@ -365,7 +358,8 @@ Response create_bulk(Context& context, const Call& call) {
   const Bulk made = context.read_filtered(bulk.filter, create, false, true);
   Json json = to_json(made);
   if (bulk.action == BulkAction::redrive) {
-    const auto left_out = context.reads.run([&](MysqlStore& store) { return without_body(store, bulk); });
+    const auto left_out =
+        context.reads.result_of([&](MysqlStore& store) { return without_body(store, bulk); });
     if (left_out) json["without_body"] = *left_out;
   }
   Response response = answer(202, json);

@@ -11,9 +11,7 @@ namespace {
 constexpr std::int64_t kCountedByHeader = 10'000;  // tasks
 constexpr std::string_view kCauseStates = "must be new, known, working, ignored, resolved or regressed";
 
-[[noreturn]] void no_such_cause(const Call& call) {
-  throw StoreError({Error::Kind::not_found, "no such cause: " + call.id});
-}
+[[noreturn]] void no_such_cause(const Call& call) { throw Problem(404, "no such cause: " + call.id); }
 
 CauseFilter cause_filter_of(const Query& query) {
   CauseFilter filter;
@@ -90,8 +88,7 @@ std::string queue_of_cause(Context& context, const Call& call) {
 }
 
 Response change_cause(Context& context, const Call& call) {
-  FieldErrors errors;
-  Fields fields(*call.json, "", errors);
+  Fields fields(*call.json);
   CauseTriage triage;
   if (const auto state = fields.text("state", kNameBytes)) {
     triage.state = cause_state_from(*state);
@@ -100,10 +97,9 @@ Response change_cause(Context& context, const Call& call) {
   triage.owner = fields.text("owner", kCauseOwnerBytes);
   triage.note = fields.text("note", kCauseNoteBytes);
   triage.link = fields.text("link", kCauseLinkBytes);
-  fields.finish();
-  if (errors.empty() && !triage.state && !triage.owner && !triage.note && !triage.link)
-    fields.wrong("state", "nothing to change: give state, owner, note or link");
-  if (!errors.empty()) return call.problem(errors);
+  fields.check();
+  if (!triage.state && !triage.owner && !triage.note && !triage.link)
+    throw Problem(FieldErrors{{"state", "nothing to change: give state, owner, note or link"}});
   if (!is_cause_id(call.id)) no_such_cause(call);
   const auto cause = context.reads.read_once(
       [&](MysqlStore& store) { return need(store.triage(call.id, triage, call.who)); });

@@ -55,34 +55,53 @@ AuditFilter audit_filter_of(const Query& query, FieldErrors& errors) {
   return filter;
 }
 
-// `read(fields)`: turns the body's fields into the event.
-template <typename Read>
-Response change(Context& context, const Call& call, const Read& read) {
-  const TaskId id = task_id_of(call);
-  const auto version = version_of(context, call);
-  if (!version) return call.problem(400, version.error().message);
-  FieldErrors errors;
-  Fields fields(*call.json, "", errors);
-  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
-  const Happening what = read(fields);
-  fields.finish();
-  if (!errors.empty()) return call.problem(errors);
-  const auto* redrive = std::get_if<event::Redrive>(&what);
-  if (redrive != nullptr && redrive->elsewhere.is_set()) {
-    if (auto no = refuse_target(call.person, redrive->elsewhere, call.request.path)) return *std::move(no);
+event::Reschedule reschedule(Fields& fields) {
+  event::Reschedule what;
+  what.at = fields.time("at");
+  what.delay = fields.duration("delay", Ms{0}).value_or(Ms{0});
+  if (fields.has("at") == fields.has("delay"))
+    fields.wrong("delay",
+                 "say when, one of the two: \"delay\": \"30m\", or \"at\": \"2026-11-21T17:05:00Z\"");
+  return what;
+}
+
+event::Finish finish(Fields& fields) {
+  event::Finish what{};
+  const std::string result = fields.text("result", 20).value_or("");
+  what.succeeded = result == "succeeded";
+  if (!what.succeeded && result != "failed") fields.wrong("result", "must be \"succeeded\" or \"failed\"");
+  what.error = fields.text("error", kErrorBytes).value_or("");
+  if (what.succeeded && !what.error.empty()) fields.wrong("error", "only valid with \"result\": \"failed\"");
+  what.executor = fields.name("executor").value_or("");
+  what.attempt = static_cast<int>(fields.integer("attempt", 1, kMostAttempt).value_or(0));
+  what.even_reported = fields.flag("even_reported").value_or(false);
+  if (what.succeeded && what.even_reported)
+    fields.wrong("even_reported", "only valid with \"result\": \"failed\"");
+  return what;
+}
+
+event::Redrive redrive(Fields& fields, const TargetRules& targets) {
+  event::Redrive what{fields.target(targets)};
+  what.even_reported = fields.flag("even_reported").value_or(false);
+  what.even_replaced = fields.flag("even_replaced").value_or(false);
+  return what;
+}
+
+Happening happening_of(Action action, Fields& fields, const RuleBook& rules) {
+  switch (action) {
+    case Action::cancel:
+      return event::Cancel{};
+    case Action::discard:
+      return event::Discard{};
+    case Action::fire:
+      return event::Fire{};
+    case Action::reschedule:
+      return reschedule(fields);
+    case Action::finish:
+      return finish(fields);
+    default:
+      return redrive(fields, rules.targets());
   }
-  const auto decisions = context.writes.change({{id, what, call.by_hand(*version, reason)}});
-  if (!decisions || decisions->empty()) {
-    context.count(name_of(what), "failed");
-    return call.problem(decisions ? Error{Error::Kind::transient, "no answer"} : decisions.error());
-  }
-  const Decision& decision = decisions->front();
-  const bool refused = decision.verdict == Decision::Verdict::refused;
-  const bool stale = decision.verdict == Decision::Verdict::stale;
-  context.count(name_of(what), refused ? "refused" : stale ? "unchanged" : "applied");
-  if (refused) return refused_change(call, decision);
-  return changed_task(context, decision.task,
-                      stale ? Json{{"unchanged_because", decision.reason}} : Json::object());
 }
 
 }  // namespace
@@ -91,7 +110,7 @@ Response list_tasks(Context& context, const Call& call) {
   FieldErrors errors;
   Filter filter = task_filter_of(call.query, errors);
   const auto by = count_by_of(call.query, errors);
-  if (!errors.empty()) return call.problem(errors);
+  if (!errors.empty()) throw Problem(errors);
   if (call.query.flag("count")) {
     const auto count = [&](MysqlStore& store) {
       return count_tasks(store, filter, by, context.most_counted);
@@ -169,7 +188,7 @@ Response show_audit(Context& context, const Call& call) {
 Response list_audit(Context& context, const Call& call) {
   FieldErrors errors;
   const AuditFilter filter = audit_filter_of(call.query, errors);
-  if (!errors.empty()) return call.problem(errors);
+  if (!errors.empty()) throw Problem(errors);
   return answer(200, to_json(context.read_filtered({.queue = filter.queue}, [&](MysqlStore& store) {
                   return need(store.audit_log(filter));
                 })));
@@ -192,60 +211,34 @@ Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& ca
     if (!weak && error == std::errc{} && end == tag.data() + tag.size() - 1) versions.push_back(version);
   }
   if (versions.size() == 1) return versions.front();
-  const auto row = context.reads.run([&](MysqlStore& store) { return store.find(task_id_of(call)); });
+  const auto row =
+      context.reads.result_of([&](MysqlStore& store) { return need(store.find(task_id_of(call))); });
   const bool known = row && *row && std::ranges::count(versions, (*row)->task.version) > 0;
   return known ? (*row)->task.version : UINT32_MAX;  // which no task has: 412
 }
 
-Response cancel_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields&) { return event::Cancel{}; });
-}
-
-Response discard_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields&) { return event::Discard{}; });
-}
-
-Response reschedule_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields& fields) {
-    event::Reschedule what;
-    what.at = fields.time("at");
-    what.delay = fields.duration("delay", Ms{0}).value_or(Ms{0});
-    if (fields.has("at") == fields.has("delay"))
-      fields.wrong("delay",
-                   "say when, one of the two: \"delay\": \"30m\", or \"at\": \"2026-11-21T17:05:00Z\"");
-    return what;
-  });
-}
-
-Response fire_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields&) { return event::Fire{}; });
-}
-
-Response finish_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields& fields) {
-    event::Finish what{};
-    const std::string result = fields.text("result", 20).value_or("");
-    what.succeeded = result == "succeeded";
-    if (!what.succeeded && result != "failed") fields.wrong("result", "must be \"succeeded\" or \"failed\"");
-    what.error = fields.text("error", kErrorBytes).value_or("");
-    if (what.succeeded && !what.error.empty())
-      fields.wrong("error", "only valid with \"result\": \"failed\"");
-    what.executor = fields.name("executor").value_or("");
-    what.attempt = static_cast<int>(fields.integer("attempt", 1, kMostAttempt).value_or(0));
-    what.even_reported = fields.flag("even_reported").value_or(false);
-    if (what.succeeded && what.even_reported)
-      fields.wrong("even_reported", "only valid with \"result\": \"failed\"");
-    return what;
-  });
-}
-
-Response redrive_task(Context& context, const Call& call) {
-  return change(context, call, [rules = context.rules()](Fields& fields) {
-    event::Redrive what{fields.target(rules->targets())};
-    what.even_reported = fields.flag("even_reported").value_or(false);
-    what.even_replaced = fields.flag("even_replaced").value_or(false);
-    return what;
-  });
+Response change_task(Context& context, const Call& call) {
+  const TaskId id = task_id_of(call);
+  const auto version = version_of(context, call);
+  if (!version) throw Problem(400, version.error().message);
+  Fields fields(*call.json);
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
+  const Happening what = happening_of(call.action, fields, *context.rules());
+  fields.check();
+  const auto* const sent = std::get_if<event::Redrive>(&what);
+  if (sent != nullptr && sent->elsewhere.is_set()) refuse_target(call.person, sent->elsewhere);
+  const auto decisions = context.writes.change({{id, what, call.by_hand(*version, reason)}});
+  if (!decisions || decisions->empty()) {
+    context.count(name_of(what), "failed");
+    throw Problem(decisions ? Error{Error::Kind::transient, "no answer"} : decisions.error());
+  }
+  const Decision& decision = decisions->front();
+  const bool refused = decision.verdict == Decision::Verdict::refused;
+  const bool stale = decision.verdict == Decision::Verdict::stale;
+  context.count(name_of(what), refused ? "refused" : stale ? "unchanged" : "applied");
+  if (refused) throw refused_change(call, decision);
+  return changed_task(context, decision.task,
+                      stale ? Json{{"unchanged_because", decision.reason}} : Json::object());
 }
 
 }  // namespace rung::api

@@ -134,16 +134,15 @@ Response changed_task(Context& context, const Task& task, const Json& also) {
   return response;
 }
 
-Response refused_change(const Call& call, const Decision& decision, const Json& also) {
+Problem refused_change(const Call& call, const Decision& decision, const Json& also) {
   const Task& task = decision.task;
-  if (decision.reason == kNoSuchTask) return call.problem(404, "no task has the id " + shown(call.id));
-  if (decision.reason == kNotTheirQueue)
-    return call.problem(403, outside_queues(call.person, task.queue), outside_members(task.queue));
+  if (decision.reason == kNoSuchTask) return {404, "no task has the id " + shown(call.id)};
+  if (decision.reason == kNotTheirQueue) return outside_queues(call.person, task.queue);
   Json more = {{"state", to_word(task.state)}, {"version", task.version}};
   more.update(also);
-  if (decision.reason != kChangedMeanwhile) return call.problem(409, decision.reason, more);
+  if (decision.reason != kChangedMeanwhile) return {409, decision.reason, more};
   const std::string version = std::to_string(task.version);
-  return call.problem(412, "the task has changed since you read it: its version is now " + version, more);
+  return {412, "the task has changed since you read it: its version is now " + version, more};
 }
 
 Json count_tasks(MysqlStore& store, const Filter& filter, const std::optional<CountBy>& by,

@@ -33,8 +33,11 @@ std::vector<TaskId> children_of(MysqlStore& store, const Task& task);
 
 // The response to a change: the task as it has left it, with the gate that holds it back, and its ETag.
 Response changed_task(Context& context, const Task& task, const Json& also = Json::object());
-// The response to a change that was refused. `also`: further members, where the task's state is the reason.
-Response refused_change(const Call& call, const Decision& decision, const Json& also = Json::object());
+// Why a change was refused. `also`: further members, where the task's state is the reason.
+Problem refused_change(const Call& call, const Decision& decision, const Json& also = Json::object());
+
+// The tasks of a bulk whose outcomes are counted: the last that it has processed.
+inline constexpr int kOutcomesCounted = 10'000;
 
 // What to count by, in a query or a dry run.
 inline constexpr std::size_t kCountByBytes = 300;
@@ -44,6 +47,9 @@ inline constexpr const char* kCountByWords =
 // "others". Counting stops at `most`.
 Json count_tasks(MysqlStore& store, const Filter& filter, const std::optional<CountBy>& by,
                  std::int64_t most);
+
+// What a bulk would do: {"dry_run": true} and count_tasks(); for a redrive also `without_body` and `expired`.
+Json dry_run(MysqlStore& store, const NewBulk& bulk, const std::optional<CountBy>& by, const RuleBook& rules);
 
 // What can be in AuditRow::what.
 inline constexpr std::array<std::string_view, 12> kAuditActions{

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "levels/duration.h"
+#include "src/api/base/message.h"
 #include "src/api/queues/rules.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"
@@ -25,35 +25,33 @@ struct ExplainOptions {
   int attempt = 0;                   // retries so far, the failed one included; 0 = the first delivery failed
 };
 
-// A failure as the options describe it.
-Result<api::SupposedFailure> failure_of(const ExplainOptions& o) {
-  api::SupposedFailure failure{o.queue, o.error, o.type, o.tag, o.reason, {}, o.attempt, Ms{0}};
-  if (!o.age.empty()) {
-    const auto age = levels::parse_duration(o.age);
-    if (!age) return permanent("--age " + o.age + ": " + age.error());
-    failure.age = *age;
-  }
+// A failure as the options describe it, for POST /v1/simulate.
+Result<Json> failure_of(const ExplainOptions& o) {
+  Json failure = {{"queue", o.queue},   {"error", o.error},     {"error_type", o.type},     {"tag", o.tag},
+                  {"reason", o.reason}, {"attempt", o.attempt}, {"headers", Json::object()}};
+  if (!o.age.empty()) failure["age"] = o.age;
   for (const std::string& header : o.headers) {
     const auto equals = header.find('=');
     if (equals == std::string::npos || equals == 0)
       return permanent("--header " + header + ": write NAME=VALUE");
-    failure.headers.emplace(header.substr(0, equals), header.substr(equals + 1));
+    failure["headers"][header.substr(0, equals)] = header.substr(equals + 1);
   }
   return failure;
 }
 
-std::string to_text(const api::Explanation& explained, const RuleBook& rules) {
-  const std::string& list = rules.queue(explained.before.queue).rules;
-  std::string out = fmt::format("queue {}: {}\n", explained.before.queue,
-                                list.empty() ? "no rules, the ladder decides" : "rules " + list);
-  for (const api::Explanation::Tried& each : explained.tried) {
-    out +=
-        fmt::format("  {:<16} {}\n", each.rule->name,
-                    each.why_not.empty() ? "matches: " + describe(each.rule->then) : "no: " + each.why_not);
+std::string to_text(const Json& explained, const std::string& queue, const RuleBook& rules) {
+  const std::string& list = rules.queue(queue).rules;
+  std::string out =
+      fmt::format("queue {}: {}\n", queue, list.empty() ? "no rules, the ladder decides" : "rules " + list);
+  for (const Json& each : part_of(explained, "rules")) {
+    out += fmt::format(
+        "  {:<16} {}\n", text_of(each, "rule"),
+        flag_of(each, "matches") ? "matches: " + text_of(each, "action") : "no: " + text_of(each, "why_not"));
   }
-  if (!list.empty() && explained.match() == nullptr) out += "  no rule matches: the ladder decides\n";
-  return out + "result: " + api::result_text(explained) +
-         "\ncause: " + (explained.cause.empty() ? "(no words)" : explained.cause) + "\n";
+  if (!list.empty() && text_of(explained, "action").empty()) out += "  no rule matches: the ladder decides\n";
+  const std::string cause = text_of(explained, "cause");
+  return out + "result: " + text_of(explained, "result") +
+         "\ncause: " + (cause.empty() ? "(no words)" : cause) + "\n";
 }
 
 // Adds --explain, and the options that need it.
@@ -97,9 +95,13 @@ int explain(const ExplainOptions& options) {
   const RuleBook& rules = *config.rules;
   const auto failure = failure_of(options);
   if (!failure) return report_error(failure.error());
-  const api::Explanation explained = api::explain_failure(*failure, rules, config.store.cause_rules.get());
-  print(given().json ? dump(api::to_json(explained, rules)) + "\n" : lines(to_text(explained, rules), 0));
-  return kSuccess;
+  try {
+    const Json explained = api::explain_failure(*failure, rules, config.store.cause_rules.get());
+    print(given().json ? dump(explained) + "\n" : lines(to_text(explained, options.queue, rules), 0));
+    return kSuccess;
+  } catch (const api::Problem& e) {
+    return report_error({Error::Kind::permanent, "--" + e.detail});
+  }
 }
 
 Json problems_json(const std::vector<ConfigProblem>& problems) {

@@ -48,7 +48,7 @@ class StoreWrites {
 
   // In one transaction.
   Result<std::vector<bridge::Submitted>> submit(const std::vector<Submission>& batch) {
-    const auto now = reads_.run([](MysqlStore& store) { return store.now(); });
+    const auto now = reads_.result_of([](MysqlStore& store) { return api::need(store.now()); });
     if (!now) return tl::unexpected(now.error());
     // One shard per batch: the rows are adjacent in the index.
     const int shard = static_cast<int>(random_() % kShards);
@@ -78,13 +78,14 @@ class StoreWrites {
  private:
   Result<std::vector<Decision>> apply(const std::vector<Event>& events) {
     return retry_transient([&] {
-      return reads_.run(
-          [&](MysqlStore& store) { return store.apply(events, Fence{}, decider(config_.rules)); });
+      return reads_.result_of(
+          [&](MysqlStore& store) { return api::need(store.apply(events, Fence{}, decider(config_.rules))); });
     });
   }
   Result<std::vector<Inserted>> insert(const std::vector<NewTask>& tasks) {
-    return retry_transient(
-        [&] { return reads_.run([&](MysqlStore& store) { return store.insert(tasks, kNoLease); }); });
+    return retry_transient([&] {
+      return reads_.result_of([&](MysqlStore& store) { return api::need(store.insert(tasks, kNoLease)); });
+    });
   }
 
   api::Reads& reads_;

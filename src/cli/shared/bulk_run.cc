@@ -101,7 +101,8 @@ class OwnRun {
 
   template <typename Work>
   auto on_store(const Work& work) {
-    return retry_transient([&] { return reads_.run(work); });
+    return retry_transient(
+        [&] { return reads_.result_of([&](MysqlStore& store) { return api::need(work(store)); }); });
   }
 
  public:

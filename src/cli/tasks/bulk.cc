@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
-#include "src/api/tasks/bulks.h"
+#include "src/api/tasks/views.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"

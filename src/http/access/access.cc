@@ -4,9 +4,7 @@
 #include <strings.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "src/api/base/message.h"
 #include "src/core/message/identity.h"
 
 namespace rung::http {
@@ -35,20 +33,14 @@ const PersonToken* find(const std::vector<PersonToken>& all, std::string_view to
   return found;
 }
 
-Response unknown_token(const Request& request) {
-  const bool none = request.authorization.empty();
-  Response response = problem(401,
-                              none ? "a token is required: Authorization: Bearer TOKEN"
-                                   : "unknown token: Authorization: Bearer TOKEN",
-                              request.path);
-  response.headers.emplace_back(
-      "WWW-Authenticate", none ? "Bearer realm=\"rung\"" : "Bearer realm=\"rung\", error=\"invalid_token\"");
-  return response;
+// `error`: what the header says of it.
+Problem unauthorized(std::string detail, const std::string& error = ", error=\"invalid_token\"") {
+  Problem no(401, std::move(detail));
+  no.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"rung\"" + error);
+  return no;
 }
 
-Response signed_out(const Request& request) {
-  return problem(401, "this sign-in has ended: sign in again", request.path);
-}
+Problem unknown_token() { return unauthorized("unknown token: Authorization: Bearer TOKEN"); }
 
 // Three parts are a signed token of an identity provider, five an encrypted one.
 bool looks_like_jwt(std::string_view token) {
@@ -57,19 +49,11 @@ bool looks_like_jwt(std::string_view token) {
   return dots == kSigned || dots == kEncrypted;
 }
 
-Response refuse_token(const oidc::Refusal& refusal, const Request& request) {
+Problem refused_token(const oidc::Refusal& refusal) {
   using Kind = oidc::Refusal::Kind;
-  if (refusal.kind == Kind::no_role) return problem(403, refusal.what, request.path);
-  if (refusal.kind == Kind::later) {
-    Response response = problem(503, refusal.what, request.path);
-    response.headers.emplace_back("Retry-After", "1");
-    return response;
-  }
-  Response response = problem(401, refusal.what, request.path);
-  response.headers.emplace_back(
-      "WWW-Authenticate",
-      "Bearer realm=\"rung\", error=\"invalid_token\", error_description=\"" + refusal.what + "\"");
-  return response;
+  if (refusal.kind == Kind::no_role) return {403, refusal.what};
+  if (refusal.kind == Kind::later) return {503, refusal.what};
+  return unauthorized(refusal.what, ", error=\"invalid_token\", error_description=\"" + refusal.what + "\"");
 }
 
 }  // namespace
@@ -79,18 +63,15 @@ std::string_view host_of_origin(std::string_view origin) {
   return at == std::string_view::npos ? origin : origin.substr(at + 3);
 }
 
-std::optional<Response> refuse_foreign_page(const Request& request) {
+void refuse_foreign_page(const Request& request) {
   if (request.method != "GET" && is_cross_site(request))
-    return problem(403, "a page of another site made this request (Sec-Fetch-Site)", request.path);
+    throw Problem(403, "a page of another site made this request (Sec-Fetch-Site)");
   if (!is_loopback_host(request.host))
-    return problem(
-        403, "without a token (http.token_file, http.oidc) the Host must be 127.0.0.1, [::1] or localhost",
-        request.path);
+    throw Problem(
+        403, "without a token (http.token_file, http.oidc) the Host must be 127.0.0.1, [::1] or localhost");
   if (!request.origin.empty() && host_of_origin(request.origin) != request.host)
-    return problem(403,
-                   "without a token (http.token_file, http.oidc) requests from another origin are refused",
-                   request.path);
-  return std::nullopt;
+    throw Problem(403,
+                  "without a token (http.token_file, http.oidc) requests from another origin are refused");
 }
 
 bool is_loopback_host(std::string_view host) {
@@ -110,35 +91,36 @@ Access::Valid Access::by_digest(const Tokens& tokens) {
   return std::make_shared<const std::vector<PersonToken>>(std::move(all));
 }
 
-tl::expected<Person, Response> Access::admit(const Request& request, Action action) const {
-  const Valid all = valid();
-  if (all->empty() && !signs_in()) {
-    if (auto no = refuse_foreign_page(request)) return tl::unexpected(*std::move(no));
+Person Access::admit(const Request& request, Action action) const {
+  if (!needs_token()) {
+    refuse_foreign_page(request);
     return open_person();
   }
-  auto person = bearer(*all, request);
-  if (!person) return person;
-  if (auto no = api::refuse_role(*person, action, request.path)) return tl::unexpected(*std::move(no));
+  Person person = identify(request);
+  api::refuse_role(person, action);
   return person;
 }
 
 Person Access::open_person() { return {std::string(kNoToken), Role::administers, nullptr}; }
 
-tl::expected<Person, Response> Access::bearer(const std::vector<PersonToken>& all,
-                                              const Request& request) const {
-  std::optional<std::string> token = token_of(request);
+Person Access::identify(const Request& request) const {
+  if (const auto token = token_of(request)) return bearer(*token);
+  if (!request.authorization.empty()) throw unknown_token();
   const std::string cookie = sign_ins_ == nullptr ? "" : sign_ins_->cookies.get(Cookies::kSession, request);
-  if (request.authorization.empty() && !cookie.empty()) {
-    auto sign_in = sign_ins_->find(cookie);
-    if (!sign_in) return tl::unexpected(signed_out(request));
-    if (auto no = sign_ins_->refuse_other_site(request, *sign_in)) return tl::unexpected(*std::move(no));
-    token = std::move(sign_in->token);
-  }
-  if (!token) return tl::unexpected(unknown_token(request));
-  if (const PersonToken* found = find(all, *token)) return found->person;
-  if (!signs_in() || !looks_like_jwt(*token)) return tl::unexpected(unknown_token(request));
-  auto person = sign_in_(*token);
-  if (!person) return tl::unexpected(refuse_token(person.error(), request));
+  if (cookie.empty()) throw unauthorized("a token is required: Authorization: Bearer TOKEN", "");
+  const auto sign_in = sign_ins_->find(cookie);
+  if (!sign_in) throw Problem(401, "this sign-in has ended: sign in again");
+  sign_ins_->refuse_other_site(request, *sign_in);
+  return bearer(sign_in->token);
+}
+
+Person Access::bearer(const std::string& token) const {
+  const Valid all = valid();
+  const PersonToken* const found = token.empty() ? nullptr : find(*all, token);
+  if (found != nullptr) return found->person;
+  if (!signs_in() || !looks_like_jwt(token)) throw unknown_token();
+  auto person = sign_in_(token);
+  if (!person) throw refused_token(person.error());
   return *std::move(person);
 }
 
@@ -147,18 +129,12 @@ std::string who_asks(const Person& person, const Request& request) {
          (person.signed_in ? " (http, oidc sub " + person.subject + ")" : " (http)");
 }
 
-namespace {
-
-std::string random_text() { return DeliveryTokens::new_key(); }
-
-}  // namespace
-
 bool same_secret(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 std::string SignIns::open(std::string token) {
-  std::string cookie = random_text();
+  std::string cookie = DeliveryTokens::new_key();
   const BootMs now = clock_.boot();
   const std::lock_guard lock(mutex_);
   std::erase_if(entries_, [this](const auto& one) { return is_over(one.second); });
@@ -166,7 +142,7 @@ std::string SignIns::open(std::string token) {
       std::ranges::count_if(entries_, [&](const auto& one) { return one.second.sign_in.token == token; });
   if (static_cast<std::size_t>(of_token) >= kMostOfToken) make_room(token);
   if (entries_.size() >= kMost) make_room("");
-  entries_[sha256(cookie)] = {{std::move(token), random_text()}, now, now};
+  entries_[sha256(cookie)] = {{std::move(token), DeliveryTokens::new_key()}, now, now};
   return cookie;
 }
 
@@ -240,23 +216,20 @@ bool is_cross_site(const Request& request) {
   return request.fetch_site == "cross-site" || request.fetch_site == "same-site";
 }
 
-std::optional<Response> SignIns::refuse_other_site(const Request& request) const {
-  if (!cookies.from_other_site(request)) return std::nullopt;
-  return problem(403,
-                 "a page of another site made this request (Sec-Fetch-Site, Origin). Behind a proxy: set "
-                 "http.url, or let it pass on Host",
-                 request.path);
+void SignIns::refuse_other_site(const Request& request) const {
+  if (cookies.from_other_site(request))
+    throw Problem(403,
+                  "a page of another site made this request (Sec-Fetch-Site, Origin). Behind a proxy: set "
+                  "http.url, or let it pass on Host");
 }
 
-std::optional<Response> SignIns::refuse_other_site(const Request& request, const SignIn& sign_in) const {
-  if (request.method == "GET") return std::nullopt;
-  if (auto no = refuse_other_site(request)) return no;
+void SignIns::refuse_other_site(const Request& request, const SignIn& sign_in) const {
+  if (request.method == "GET") return;
+  refuse_other_site(request);
   if (!same_secret(request.csrf, sign_in.csrf))
-    return problem(
+    throw Problem(
         403,
-        "a change with the cookie of a sign-in needs the header X-Rung-CSRF: GET /v1/session has its value",
-        request.path);
-  return std::nullopt;
+        "a change with the cookie of a sign-in needs the header X-Rung-CSRF: GET /v1/session has its value");
 }
 
 }  // namespace rung::http

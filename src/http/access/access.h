@@ -24,9 +24,8 @@
 
 namespace rung::http {
 
-using api::problem;
+using api::Problem;
 using api::Request;
-using api::Response;
 
 // The cookies of a browser: names and attributes as OWASP's session management cheat sheet asks. Immutable.
 class Cookies {
@@ -82,11 +81,10 @@ class SignIns {
   std::optional<SignIn> find(std::string_view cookie);
   void close(std::string_view cookie);
 
-  // The response to a request that a page of another site may have made; none: one of ours did, or no
-  // browser.
-  std::optional<Response> refuse_other_site(const Request& request) const;
+  // Throws a 403 if a page of another site may have made the request.
+  void refuse_other_site(const Request& request) const;
   // The same for one with the cookie of this sign-in: a change also needs its `csrf`.
-  std::optional<Response> refuse_other_site(const Request& request, const SignIn& sign_in) const;
+  void refuse_other_site(const Request& request, const SignIn& sign_in) const;
 
  private:
   struct Entry {
@@ -136,10 +134,12 @@ class Access {
     valid_.swap(fresh);
   }
 
-  // Who asks, if the token may do that; else the response that refuses the request.
-  tl::expected<Person, Response> admit(const Request& request, Action action) const;
+  // Who asks, if the token may do that. Throws the problem (401, 403, 503), here and below.
+  Person admit(const Request& request, Action action) const;
   // The same, whatever it may do. REQUIRES: needs_token().
-  tl::expected<Person, Response> identify(const Request& request) const { return bearer(*valid(), request); }
+  Person identify(const Request& request) const;
+  // Who bears this token, whoever issued it.
+  Person bearer(const std::string& token) const;
   // Everybody, where no token is needed.
   static Person open_person();
 
@@ -150,9 +150,6 @@ class Access {
     const std::lock_guard lock(mutex_);
     return valid_;
   }
-
-  // Who bears it, whoever issued it.
-  tl::expected<Person, Response> bearer(const std::vector<PersonToken>& all, const Request& request) const;
 
   const SignIn sign_in_;
   SignIns* const sign_ins_;
@@ -165,8 +162,8 @@ class Access {
 std::string who_asks(const Person& person, const Request& request);
 
 // Without tokens: a web page in a browser on this machine could reach the port, by DNS rebinding or by a
-// cross-origin request.
-std::optional<Response> refuse_foreign_page(const Request& request);
+// cross-origin request. Throws a 403 then.
+void refuse_foreign_page(const Request& request);
 
 // "http://127.0.0.1:8025" -> "127.0.0.1:8025".
 std::string_view host_of_origin(std::string_view origin);

@@ -231,7 +231,7 @@ void LiveFeed::tick(bool pings) {
   for (const std::int64_t id : watched) {
     if (question.watched.size() < LiveQuestion::kMostWatched) question.watched.push_back({id});
   }
-  const auto answer = reads_.run([&](MysqlStore& store) { return store.live(question); });
+  const auto answer = reads_.result_of([&](MysqlStore& store) { return api::need(store.live(question)); });
   const std::string trouble = answer ? "" : answer.error().message;
   const bool other_trouble = std::exchange(progress_.trouble, trouble) != trouble;
   LiveChanges changes;

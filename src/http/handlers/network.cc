@@ -18,57 +18,42 @@
 
 namespace rung::http {
 
-BackgroundTask::~BackgroundTask() {
+FiguresReader::~FiguresReader() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool BackgroundTask::run(std::function<void()> work, Ms most) {
+void FiguresReader::refresh(std::function<bool()> read, Ms most) {
+  static constexpr Ms kFresh{std::chrono::seconds{15}};
+  static constexpr int kShare = 20;  // reading takes at most a twentieth of the time
   std::unique_lock lock(mutex_);
-  if (!runs_) {
+  if (!runs_ && clock_.boot() >= fresh_until_) {
     if (thread_.joinable()) thread_.join();  // it has reported its end
     runs_ = true;
-    thread_ = std::thread([this, work = std::move(work)] {
-      work();
+    thread_ = std::thread([this, read = std::move(read)] {
+      const BootMs began = clock_.boot();
+      const bool good = read();
       const std::lock_guard done(mutex_);
+      const BootMs ended = clock_.boot();
+      if (good) fresh_until_ = ended + std::max(kFresh, (ended - began) * kShare);
       runs_ = false;
       ended_.notify_all();
     });
   }
-  return ended_.wait_for(lock, most, [this] { return !runs_; });
+  ended_.wait_for(lock, most, [this] { return !runs_; });
 }
 
 namespace {
 
 using api::Action;
+using api::answer;
+using api::FieldErrors;
+using api::Json;
 using api::need;
 using api::Param;
 using api::Scope;
 using api::Takes;
-using Is = Param::Is;
 
-constexpr std::array kEvents{
-    Param{"watch", Is::list,
-          "At most 20 ids of tasks, with commas between them: `changes` names them when they change by "
-          "themselves, too."},
-    Param{"Last-Event-ID", Is::header,
-          "The `id` of the last event that was received: the first event says that something may have been "
-          "missed."}};
-
-Response show_openapi(Context&, const Call&) {
-  Response response;
-  response.body = openapi_document();
-  return response;
-}
-
-constexpr std::array kRoutes = std::to_array<Route>({
-    {"GET", "/v1/events", "watch", Action::read, Scope::none, show_events, kEvents},
-    {"GET", "/metrics", "getMetrics", Action::read, Scope::none, show_metrics, {}, Takes::nothing, true},
-    {"GET", "/v1/session", "getSession", Action::probe, Scope::none, show_session},
-    {"POST", "/v1/session", "signIn", Action::probe, Scope::none, sign_in, {}, Takes::object},
-    {"DELETE", "/v1/session", "signOut", Action::probe, Scope::none, sign_out},
-    {"GET", "/openapi.json", "getOpenapi", Action::probe, Scope::none, show_openapi},
-});
-static_assert(api::name_their_queues(kRoutes));
+Network& network_of(Context& context) { return static_cast<Network&>(context); }
 
 constexpr Ms kCountWithin{1000};  // how long a scrape waits for its figures
 constexpr int kFailingCauses = 100;
@@ -78,7 +63,7 @@ constexpr Ms kScrapeCounts{250};  // ended tasks, of a scrape's 15 seconds
 Metrics::Totals read_totals(MysqlStore& store, api::TaskCounter& counter) {
   Metrics::Totals totals;
   totals.now = need(store.now());
-  totals.by_queue = need(counter.count(store, totals.now, kScrapeCounts)).queues;
+  totals.by_queue = counter.count(store, totals.now, kScrapeCounts).queues;
   totals.silences_held = need(store.held_silences());
   totals.unread = api::unread_queues(store);
   totals.causes = need(store.cause_totals());
@@ -107,35 +92,25 @@ std::vector<std::string> label_queues(const RuleBook& rules, Metrics::Totals& to
   return {labels.begin(), labels.end()};
 }
 
-}  // namespace
-
-std::vector<Route> all_routes() {
-  const auto shared = api::api_routes();
-  std::vector<Route> all(shared.begin(), shared.end());
-  all.insert(all.end(), kRoutes.begin(), kRoutes.end());
-  return all;
-}
-
-Response show_metrics(Context& context, const Call&) {
-  Network& network = *context.network;
+Response show_metrics(Context& context, const Call& call) {
+  Network& network = network_of(context);
   // If the database doesn't answer in time, the older figures stay, and rung_up says so. A count that is
   // merely slow is ready for the next caller.
-  const auto count = [&context, &network] {
-    const BootMs began = context.clock.boot();
+  const auto count = [&network] {
     auto totals =
-        context.reads.result_of([&](MysqlStore& store) { return read_totals(store, context.counter); });
-    network.counts_failed = !totals;
-    if (!totals) return network.metrics.tasks_failed();
-    const std::vector<std::string> queues = label_queues(*context.rules(), *totals);
-    network.metrics.totals(*totals, queues, context.cause_rules.get());
-    network.metrics.tasks_took(context.clock.boot() - began);
+        network.reads.result_of([&](MysqlStore& store) { return read_totals(store, network.counter); });
+    network.figures_failed = !totals;
+    if (!totals) return false;
+    const std::vector<std::string> queues = label_queues(*network.rules(), *totals);
+    network.metrics.totals(*totals, queues, network.cause_rules.get());
+    return true;
   };
-  if (network.metrics.wants_tasks()) network.counting.run(count, kCountWithin);
+  network.figures.refresh(count, kCountWithin);
   auto vitals = context.vitals();
-  if (vitals) vitals->database = vitals->database && !network.counts_failed;
+  if (vitals) vitals->database = vitals->database && !network.figures_failed;
   Response response;
   response.type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = network.metrics.text(std::move(vitals), network.connections(), context.counts());
+  response.body = network.metrics.text(std::move(vitals), call.request.connections, context.counts());
   return response;
 }
 
@@ -145,45 +120,31 @@ Response show_events(Context& context, const Call& call) {
   for (const std::string& word : call.query.words("watch")) {
     const auto id = TaskId::parse(word);
     if (!id || watched.size() == LiveFeed::kMostOfOneViewer)
-      return call.problem(
-          api::FieldErrors{{"watch", "must be at most " + std::to_string(LiveFeed::kMostOfOneViewer) +
-                                         " ids of tasks, with commas between them"}});
+      throw Problem(FieldErrors{{"watch", "must be at most " + std::to_string(LiveFeed::kMostOfOneViewer) +
+                                              " ids of tasks, with commas between them"}});
     watched.push_back(*id);
   }
   Response response;
-  response.stream = context.network->live.open(call.who, std::move(watched), call.request.last_event_id);
+  response.stream = network_of(context).live.open(call.who, std::move(watched), call.request.last_event_id);
   if (response.stream == nullptr) {
-    response =
-        call.problem(503,
-                     "too many streams of events: a quarter of http.connections, of which one token may "
-                     "have three quarters from one address");
-    response.headers.emplace_back("Retry-After", "10");
-    return response;
+    Problem no(503,
+               "too many streams of events: a quarter of http.connections, of which one token may "
+               "have three quarters from one address");
+    no.headers.emplace_back("Retry-After", "10");
+    throw no;
   }
   response.type = "text/event-stream";
   response.headers.emplace_back("X-Accel-Buffering", "no");  // of a proxy
   return response;
 }
 
-const std::string& openapi_document() {
-  static const std::string text = api::openapi_document(all_routes());
-  return text;
+Response show_openapi(Context&, const Call&) {
+  Response response;
+  response.body = openapi_document();
+  return response;
 }
-
-namespace {
-
-using api::answer;
-using api::FieldErrors;
-using api::Json;
-using api::person_json;
 
 constexpr std::size_t kLongestToken = 16 * 1024;
-
-// The detail of a problem.
-std::string detail_of(const Response& response) {
-  const Json json = Json::parse(response.body, nullptr, false);
-  return json.is_object() ? json.value("detail", "") : "";
-}
 
 struct SignedIn {
   Person person;
@@ -191,15 +152,17 @@ struct SignedIn {
 };
 
 // Who the request comes from; none: nobody has signed in, or the token is not valid any more.
-std::optional<SignedIn> signed_in(const Network& network, const Request& request) {
+std::optional<SignedIn> signed_in(Network& network, const Request& request) {
   if (!network.access.needs_token()) return SignedIn{network.access.open_person(), ""};
-  auto person = network.access.identify(request);
-  if (!person) return std::nullopt;
-  const bool by_cookie = request.authorization.empty();
-  const auto sign_in = by_cookie
-                           ? network.sign_ins.find(network.sign_ins.cookies.get(Cookies::kSession, request))
-                           : std::nullopt;
-  return SignedIn{*std::move(person), sign_in ? sign_in->csrf : ""};
+  try {
+    SignedIn who{network.access.identify(request), ""};
+    const std::string cookie = network.sign_ins.cookies.get(Cookies::kSession, request);
+    const auto sign_in = request.authorization.empty() ? network.sign_ins.find(cookie) : std::nullopt;
+    if (sign_in) who.csrf = sign_in->csrf;
+    return who;
+  } catch (const Problem&) {
+    return std::nullopt;
+  }
 }
 
 Json session_json(const Network& network, const std::optional<SignedIn>& who) {
@@ -211,64 +174,51 @@ Json session_json(const Network& network, const std::optional<SignedIn>& who) {
   }
   json["peers"] = std::move(peers);
   if (!who) return json;
-  json.update(person_json(who->person));
+  json.update(api::person_json(who->person));
   json["way"] = !network.access.needs_token() ? "open" : who->person.signed_in ? "oidc" : "token";
   json["csrf"] = api::text_or_null(who->csrf);
   return json;
 }
 
-}  // namespace
+// `value`: "" = deletes the cookie.
+Response with_cookie(Response response, const Call& call, const Network& network, std::string_view cookie,
+                     std::string_view value) {
+  response.headers.emplace_back("Set-Cookie", network.sign_ins.cookies.set(cookie, value, call.request));
+  return response;
+}
 
 Response show_session(Context& context, const Call& call) {
-  const Network& network = *context.network;
-  if (!network.access.needs_token()) {
-    if (auto no = refuse_foreign_page(call.request)) return *std::move(no);
-  }
+  Network& network = network_of(context);
+  if (!network.access.needs_token()) refuse_foreign_page(call.request);
   return answer(200, session_json(network, signed_in(network, call.request)));
 }
 
 Response sign_in(Context& context, const Call& call) {
-  const Network& network = *context.network;
-  if (auto no = network.sign_ins.refuse_other_site(call.request)) return *std::move(no);
-  FieldErrors errors;
-  api::Fields fields(*call.json, "", errors);
+  Network& network = network_of(context);
+  network.sign_ins.refuse_other_site(call.request);
+  api::Fields fields(*call.json);
   const auto token = fields.text("token", kLongestToken);
-  if (!token && errors.empty())
+  if (!token && fields.errors().empty())
     fields.wrong("token", "is missing: a token of http.tokens_file, or of the identity provider");
-  fields.finish();
-  if (!errors.empty()) return call.problem(errors);
-  if (!network.access.needs_token())
-    return call.problem(409, "this API needs no token: nobody has to sign in");
-  Request as_bearer;
-  as_bearer.authorization = "Bearer " + *token;
-  as_bearer.path = call.request.path;
-  auto person = network.access.identify(as_bearer);
-  if (!person) return std::move(person).error();
+  fields.check();
+  if (!network.access.needs_token()) throw Problem(409, "this API needs no token: nobody has to sign in");
+  SignedIn who{network.access.bearer(*token), ""};
   network.sign_ins.close(network.sign_ins.cookies.get(Cookies::kSession, call.request));
   const std::string cookie = network.sign_ins.open(*token);
-  const auto opened = network.sign_ins.find(cookie);
-  Response response =
-      answer(200, session_json(network, SignedIn{*std::move(person), opened ? opened->csrf : std::string()}));
-  response.headers.emplace_back("Set-Cookie",
-                                network.sign_ins.cookies.set(Cookies::kSession, cookie, call.request));
-  return response;
+  if (const auto opened = network.sign_ins.find(cookie)) who.csrf = opened->csrf;
+  return with_cookie(answer(200, session_json(network, who)), call, network, Cookies::kSession, cookie);
 }
 
 // Also without a sign-in: what is to be is.
 Response sign_out(Context& context, const Call& call) {
-  const Network& network = *context.network;
+  Network& network = network_of(context);
   const std::string cookie = network.sign_ins.cookies.get(Cookies::kSession, call.request);
   if (const auto sign_in = network.sign_ins.find(cookie)) {
-    if (auto no = network.sign_ins.refuse_other_site(call.request, *sign_in)) return *std::move(no);
+    network.sign_ins.refuse_other_site(call.request, *sign_in);
     network.sign_ins.close(cookie);
   }
-  Response response = answer(200, session_json(network, std::nullopt));
-  response.headers.emplace_back("Set-Cookie",
-                                network.sign_ins.cookies.set(Cookies::kSession, "", call.request));
-  return response;
+  return with_cookie(answer(200, session_json(network, std::nullopt)), call, network, Cookies::kSession, "");
 }
-
-namespace {
 
 Response redirect(const std::string& to) {
   Response response;
@@ -294,35 +244,30 @@ std::string base_url(const Network& network, const Request& request) {
 Response not_signed_in(const Network& network, const Call& call, std::string_view code,
                        std::string_view why) {
   log::warn("a browser was not signed in", {{"peer", call.request.peer}, {"reason", why}});
-  const Cookies& cookies = network.sign_ins.cookies;
-  Response response = redirect(cookies.path() + "/console/sign-in?error=" + std::string(code));
-  response.headers.emplace_back("Set-Cookie", cookies.set(Cookies::kLogin, "", call.request));
-  return response;
+  const std::string page = network.sign_ins.cookies.path() + "/console/sign-in?error=";
+  return with_cookie(redirect(page + std::string(code)), call, network, Cookies::kLogin, "");
+}
+
+[[noreturn]] void no_provider() {
+  throw Problem(404, "there is no identity provider: http.oidc of the config");
 }
 
 Response begin_login(Context& context, const Call& call) {
-  const Network& network = *context.network;
-  const Cookies& cookies = network.sign_ins.cookies;
-  const std::string to = call.query.has("to") ? call.query.text("to") : cookies.path() + "/";
-  if (!is_own_path(to))
-    return call.problem(FieldErrors{{"to", "must be a path of this API: /console/causes"}});
-  if (network.login == nullptr)
-    return call.problem(404, "there is no identity provider: http.oidc of the config");
+  Network& network = network_of(context);
+  const std::string to = call.query.has("to") ? call.query.text("to") : network.sign_ins.cookies.path() + "/";
+  if (!is_own_path(to)) throw Problem(FieldErrors{{"to", "must be a path of this API: /console/causes"}});
+  if (network.login == nullptr) no_provider();
   const auto begun = network.login->begin(base_url(network, call.request) + "/v1/session/callback", to);
-  if (!begun) return call.problem(Error{Error::Kind::transient, begun.error().message});
-  Response response = redirect(begun->url);
-  response.headers.emplace_back("Set-Cookie", cookies.set(Cookies::kLogin, begun->state, call.request));
-  return response;
+  if (!begun) throw Problem(503, begun.error().message);
+  return with_cookie(redirect(begun->url), call, network, Cookies::kLogin, begun->state);
 }
 
 Response end_login(Context& context, const Call& call) {
-  const Network& network = *context.network;
+  Network& network = network_of(context);
   const auto given = [&](std::string_view name) { return call.query.text(name); };
-  if (network.login == nullptr)
-    return call.problem(404, "there is no identity provider: http.oidc of the config");
+  if (network.login == nullptr) no_provider();
   const std::string state = given("state");
-  const Cookies& cookies = network.sign_ins.cookies;
-  if (state.empty() || !same_secret(state, cookies.get(Cookies::kLogin, call.request)))
+  if (state.empty() || !same_secret(state, network.sign_ins.cookies.get(Cookies::kLogin, call.request)))
     return not_signed_in(network, call, "login_ended",
                          "the login was begun in another browser, or has ended");
   if (!given("error").empty())
@@ -334,25 +279,14 @@ Response end_login(Context& context, const Call& call) {
     return not_signed_in(network, call,
                          ended.error().kind == Error::Kind::not_found ? "login_ended" : "provider",
                          ended.error().message);
-  Request as_bearer;
-  as_bearer.authorization = "Bearer " + ended->token;
-  const auto person = network.access.identify(as_bearer);
-  if (!person)
-    return not_signed_in(network, call, api::code_of(person.error().status), detail_of(person.error()));
-  Response response = redirect(ended->to);
-  response.headers.emplace_back(
-      "Set-Cookie", cookies.set(Cookies::kSession, network.sign_ins.open(ended->token), call.request));
-  return response;
+  try {
+    (void)network.access.bearer(ended->token);
+  } catch (const Problem& e) {
+    return not_signed_in(network, call, api::code_of(e.status), e.detail);
+  }
+  return with_cookie(redirect(ended->to), call, network, Cookies::kSession,
+                     network.sign_ins.open(ended->token));
 }
-
-}  // namespace
-
-std::vector<Route> login_routes() {
-  return {{"GET", "/v1/session/oidc", "", api::Action::probe, api::Scope::none, begin_login},
-          {"GET", "/v1/session/callback", "", api::Action::probe, api::Scope::none, end_login}};
-}
-
-namespace {
 
 // Only our own files, no inline script, no frame around it, nothing from another host.
 constexpr std::string_view kPolicy =
@@ -402,21 +336,54 @@ Response show_file(Context&, const Call& call) {
   return response;
 }
 
-Response say_why_there_is_none(Context&, const Call& call) {
-  return call.problem(
+Response say_why_there_is_none(Context&, const Call&) {
+  throw Problem(
       404,
       "this program was built without the console: npm was missing. The API is described in /openapi.json");
 }
 
+constexpr std::array kEvents{
+    Param{"watch", Param::Is::list,
+          "At most 20 ids of tasks, with commas between them: `changes` names them when they change by "
+          "themselves, too."},
+    Param{"Last-Event-ID", Param::Is::header,
+          "The `id` of the last event that was received: the first event says that something may have been "
+          "missed."}};
+
+constexpr std::array kRoutes = std::to_array<Route>({
+    {"GET", "/v1/events", "watch", Action::read, Scope::none, show_events, kEvents},
+    {"GET", "/metrics", "getMetrics", Action::read, Scope::none, show_metrics, {}, Takes::nothing, true},
+    {"GET", "/v1/session", "getSession", Action::probe, Scope::none, show_session},
+    {"POST", "/v1/session", "signIn", Action::probe, Scope::none, sign_in, {}, Takes::object},
+    {"DELETE", "/v1/session", "signOut", Action::probe, Scope::none, sign_out},
+    {"GET", "/openapi.json", "getOpenapi", Action::probe, Scope::none, show_openapi},
+});
+static_assert(api::name_their_queues(kRoutes));
+
 }  // namespace
 
-std::vector<Route> console_routes() {
-  const auto& files = console_files();
-  if (files.empty()) return {{"GET", "/", "", api::Action::probe, api::Scope::none, say_why_there_is_none}};
-  std::vector<Route> routes{{"GET", "/console/*", "", api::Action::probe, api::Scope::none, show_file}};
-  for (const ConsoleFile& file : files)
-    routes.push_back({"GET", file.path, "", api::Action::probe, api::Scope::none, show_file});
-  return routes;
+std::vector<Route> all_routes(bool with_console) {
+  const auto shared = api::api_routes();
+  std::vector<Route> all(shared.begin(), shared.end());
+  all.insert(all.end(), kRoutes.begin(), kRoutes.end());
+  if (!with_console) return all;
+  const auto page = [&all](std::string_view path, auto* handle) {
+    all.push_back({"GET", path, "", Action::probe, Scope::none, handle});
+  };
+  page("/v1/session/oidc", begin_login);
+  page("/v1/session/callback", end_login);
+  if (console_files().empty()) {
+    page("/", say_why_there_is_none);
+  } else {
+    page("/console/*", show_file);
+  }
+  for (const ConsoleFile& file : console_files()) page(file.path, show_file);
+  return all;
+}
+
+const std::string& openapi_document() {
+  static const std::string text = api::openapi_document(all_routes());
+  return text;
 }
 
 }  // namespace rung::http

@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/api/base/context.h"
@@ -20,6 +22,7 @@ namespace rung::http {
 
 using api::Call;
 using api::Context;
+using api::Response;
 using api::Route;
 
 struct ConsoleOptions {
@@ -29,41 +32,62 @@ struct ConsoleOptions {
   std::string url = {};   // where browsers reach this API; "" = by the Host of their request
 };
 
-// Runs work on its own thread, one piece at a time: a caller waits for a limited time, not until the work is
-// done.
-class BackgroundTask {
+// Figures that are read on a thread of their own: a caller waits for a limited time, not until they are
+// there.
+class FiguresReader {
  public:
-  ~BackgroundTask();
-  // Starts `work` unless the previous work is still running; true if none is running after `most`.
-  bool run(std::function<void()> work, Ms most);
+  // REQUIRES: `clock` outlives it.
+  explicit FiguresReader(const Clock& clock) : clock_(clock) {}
+  ~FiguresReader();
+  // Begins to read, unless that is under way, or what was read is fresh: the slower it is read, the longer.
+  // `read`: false = it failed, and the next caller tries again. Waits at most so long for it.
+  void refresh(std::function<bool()> read, Ms most);
 
  private:
+  const Clock& clock_;
   std::mutex mutex_;
   std::condition_variable ended_;
-  bool runs_ = false;   // guarded by mutex_
-  std::thread thread_;  // guarded by mutex_
+  bool runs_ = false;      // guarded by mutex_
+  BootMs fresh_until_{0};  // guarded by mutex_
+  std::thread thread_;     // guarded by mutex_
 };
 
-struct Network {
-  Access& access;
-  SignIns& sign_ins;
-  const ConsoleOptions& console;
-  oidc::CodeFlow* login;             // at the identity provider; nullptr = none
-  std::function<int()> connections;  // number of open ones
+struct NetworkParts : api::ContextParts {
+  Tokens tokens;
+  SignIn sign_in = {};  // empty: without http.oidc
+  ConsoleOptions console;
+  oidc::CodeFlow* login = nullptr;  // of http.oidc; outlives the API
+};
+
+// What the handlers of an API on the network share.
+struct Network : Context {
+  // `viewers`: how many may have a stream of events. REQUIRES: `here` outlives it.
+  Network(NetworkParts parts, Ms call_timeout, std::size_t viewers, const Clock& here)
+      : Context(static_cast<api::ContextParts&&>(parts), call_timeout, here),
+        console(std::move(parts.console)),
+        login(parts.login),
+        sign_ins(here, Cookies(console.url, console.tls)),
+        access(parts.tokens, std::move(parts.sign_in), &sign_ins),
+        live(reads, here, viewers),
+        metrics(version, rules()->targets().groups.own, here),
+        figures(here) {}
+
+  const ConsoleOptions console;
+  oidc::CodeFlow* const login;  // at the identity provider; nullptr = none
+  SignIns sign_ins;
+  Access access;
   LiveFeed live;
   Metrics metrics;
-  std::atomic<bool> counts_failed{false};  // the database did not answer the query for /metrics
-  BackgroundTask counting = {};            // last: it ends before the members that it uses
+  std::atomic<bool> figures_failed{false};  // the database did not answer the query for /metrics
+  FiguresReader figures;                    // last: it ends before the members that it uses
 };
 
-// The routes of the OpenAPI document: those of the network, and api::api_routes().
-std::vector<Route> all_routes();
+// api::api_routes(), and those of the network: the routes of the OpenAPI document. `with_console`: and pages
+// for browsers alone, to the identity provider and back, GET / and all paths of the console: static files
+// that the browser loads, and that talk to the same API as everybody. Without secrets: nobody has to sign in
+// for them. Without the files they say why there is none. REQUIRES: their context is a Network.
+std::vector<Route> all_routes(bool with_console = false);
 const std::string& openapi_document();
-// Pages for browsers alone, which the document does not have: to the identity provider, and back.
-std::vector<Route> login_routes();
-// GET / and all paths of the console: static files that the browser loads, and that talk to the same API as
-// everybody. Without secrets: nobody has to sign in for them. Without the files they say why there is none.
-std::vector<Route> console_routes();
 
 struct ConsoleFile {
   std::string_view path;  // "/app.js"
@@ -72,12 +96,5 @@ struct ConsoleFile {
 };
 // Made by the build from src/console (cmake/console.cmake); empty if it could not be built.
 const std::vector<ConsoleFile>& console_files();
-
-// The handlers. REQUIRES: context.network.
-Response show_session(Context& context, const Call& call);
-Response sign_in(Context& context, const Call& call);
-Response sign_out(Context& context, const Call& call);
-Response show_events(Context& context, const Call& call);
-Response show_metrics(Context& context, const Call& call);
 
 }  // namespace rung::http

@@ -10,8 +10,6 @@
 namespace rung::http {
 namespace {
 
-constexpr Ms kFresh{std::chrono::seconds{15}};
-
 // --- the text format
 
 constexpr const char *kCounter = "counter", *kGauge = "gauge", *kHistogram = "histogram";
@@ -379,25 +377,6 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
   text.add(seconds(clock_.wall()));
   const std::lock_guard lock(mutex_);
   totals_ = text.text();
-}
-
-bool Metrics::wants_tasks() {
-  const std::lock_guard lock(mutex_);
-  const BootMs now = clock_.boot();
-  if (now < fresh_until_) return false;
-  fresh_until_ = now + kFresh;
-  return true;
-}
-
-void Metrics::tasks_took(Ms took) {
-  const std::lock_guard lock(mutex_);
-  // Counting takes at most a twentieth of the time.
-  fresh_until_ = clock_.boot() + std::max(kFresh, took * 20);
-}
-
-void Metrics::tasks_failed() {
-  const std::lock_guard lock(mutex_);
-  fresh_until_ = clock_.boot();
 }
 
 std::string Metrics::text(std::optional<Vitals> vitals, int connections, const api::Context::Counts& counts) {

@@ -45,12 +45,6 @@ class Metrics {
   // config's `causes`; nullptr: it has none.
   void totals(const Totals& totals, const std::vector<std::string>& queues,
               const CauseRules* rules = nullptr);
-  // Whether the database figures are too old; the caller then fetches them (one caller at a time). The slower
-  // the query, the longer its figures stay valid.
-  bool wants_tasks();
-  void tasks_took(Ms took);
-  void tasks_failed();  // the next caller tries again
-
   // In Prometheus's text format. `vitals`: none = the loop did not answer; what it said last is told then.
   std::string text(std::optional<Vitals> vitals, int connections, const api::Context::Counts& counts = {});
 
@@ -66,7 +60,6 @@ class Metrics {
   // Guarded by mutex_.
   std::map<std::pair<Route, int>, std::int64_t> requests_;  // by status
   std::map<Route, bridge::Histogram<kSeconds>> durations_;
-  BootMs fresh_until_{0};
   std::string totals_;  // as text
   Vitals last_;
   std::map<std::string, bool> problems_;  // those that there have been

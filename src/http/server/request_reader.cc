@@ -186,8 +186,7 @@ bool RequestReader::make_room(std::size_t bytes) {
 }
 
 RequestReader::State RequestReader::refuse(int status, std::string_view detail) {
-  refusal_ = problem(status, detail, request_.path);
-  if (status == 503) refusal_.headers.emplace_back("Retry-After", "1");
+  refusal_ = api::problem({status, std::string(detail)}, request_.path);
   refusal_.close = true;
   return State::refused;
 }

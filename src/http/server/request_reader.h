@@ -24,7 +24,6 @@
 
 namespace rung::http {
 
-using api::problem;
 using api::Request;
 using api::Response;
 

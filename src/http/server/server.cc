@@ -137,11 +137,8 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   void start() {
     if constexpr (kTls) {
       deadline(timeout());
-      stream_.async_handshake(net::ssl::stream_base::server, [self = self()](Code code) {
-        if (self->closed_) return;
-        if (code) return self->finish();
-        self->wait_for_request();
-      });
+      stream_.async_handshake(net::ssl::stream_base::server,
+                              then([](Session& session) { session.wait_for_request(); }));
     } else {
       wait_for_request();
     }
@@ -199,6 +196,15 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     socket().close(ignored);
   }
 
+  // Ends the connection if an operation has failed; else goes on.
+  template <typename Next>
+  auto then(Next next) {
+    return [self = self(), next = std::move(next)](Code code, std::size_t = 0) {
+      if (self->closed_) return;
+      if (code) return self->finish();
+      next(*self);
+    };
+  }
   template <typename Next>
   void read(Next next) {
     stream_.async_read_some(reader_.prepare(), [self = self(), next](Code code, std::size_t bytes) {
@@ -209,9 +215,9 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     });
   }
   void read_failed(const Code& code) {
-    if (late_ && begun_) return refuse(408, kLate);
+    if (late_ && begun_) return refuse({408, kLate});
     if (in_body_ && code == net::error::eof)
-      return refuse(400, "the request's body did not arrive as announced");
+      return refuse({400, "the request's body did not arrive as announced"});
     finish();
   }
 
@@ -241,13 +247,13 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     Request& request = reader_.request();
     request.peer = place_->peer;
     request.spare = place_->spare;
-    auto admitted = shared_.admit(request);
-    if (!admitted) {
-      Response no = std::move(admitted).error();
-      no.close = no.close || request.has_body;  // an unread body would be parsed as the next request
-      return answer(std::move(no));
+    request.connections = shared_.places.count();
+    try {
+      work_ = shared_.admit(request);
+    } catch (const api::Problem& why) {
+      // An unread body would be parsed as the next request.
+      return request.has_body ? refuse(why) : answer(api::problem(why, request.path));
     }
-    work_ = *std::move(admitted);
     in_body_ = true;
     read_body(reader_.expects_continue());
   }
@@ -259,11 +265,8 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     if (state == State::ready) return work();
     if (!ask_for_it) return read(&Session::read_rest);
     const auto go_on = std::make_shared<beast::response<beast::empty_body>>(beast::status::continue_, 11);
-    beast::async_write(stream_, *go_on, [self = self(), go_on](Code code, std::size_t) {
-      if (self->closed_) return;
-      if (code) return self->finish();
-      self->read(&Session::read_rest);
-    });
+    beast::async_write(stream_, *go_on,
+                       then([go_on](Session& session) { session.read(&Session::read_rest); }));
   }
 
   void work() {
@@ -287,14 +290,14 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     } catch (const std::exception&) {
       log::error("HTTP request failed with an exception",
                  {{"path", std::string_view(request.path).substr(0, 200)}});
-      Response response = problem(500, "internal error", request.path);
+      Response response = api::problem({500, "internal error"}, request.path);
       response.close = true;
       return response;
     }
   }
 
-  void refuse(int status, std::string_view detail) {
-    Response response = problem(status, detail, reader_.request().path);
+  void refuse(const api::Problem& why) {
+    Response response = api::problem(why, reader_.request().path);
     response.close = true;
     answer(std::move(response));
   }
@@ -308,13 +311,10 @@ class Session final : public Places::Connection, public std::enable_shared_from_
         std::make_shared<BeastResponse>(to_beast(std::move(from), close, reader_.is_head()));
     reader_.next();  // frees the body
     deadline(shared_.options.timeout);
-    beast::async_write(stream_, *response,
-                       [self = self(), response, memory, close, linger_most](Code code, std::size_t) {
-                         if (self->closed_) return;
-                         if (code) return self->finish();
-                         if (close) return self->linger(linger_most);
-                         self->wait_for_request();
-                       });
+    beast::async_write(stream_, *response, then([response, memory, close, linger_most](Session& session) {
+                         if (close) return session.linger(linger_most);
+                         session.wait_for_request();
+                       }));
   }
 
   // Without a length: it ends with the connection.
@@ -328,18 +328,17 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     head->keep_alive(false);
     reader_.next();
     deadline(shared_.options.timeout);
-    beast::async_write(stream_, *head, [self = self(), head](Code code, std::size_t) {
-      if (self->closed_) return;
-      if (code) return self->finish();
-      self->no_deadline();
-      self->events_->begin([weak = self->weak_from_this(), executor = self->stream_.get_executor()] {
-        net::post(executor, [weak] {
-          if (const auto session = weak.lock()) session->send_events();
-        });
-      });
-      self->watch_for_end();
-      self->send_events();
-    });
+    beast::async_write(stream_, *head, then([head](Session& session) {
+                         session.no_deadline();
+                         session.events_->begin(
+                             [weak = session.weak_from_this(), executor = session.stream_.get_executor()] {
+                               net::post(executor, [weak] {
+                                 if (const auto still = weak.lock()) still->send_events();
+                               });
+                             });
+                         session.watch_for_end();
+                         session.send_events();
+                       }));
   }
   void send_events() {
     if (closed_ || sending_) return;
@@ -349,21 +348,15 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     sending_ = true;
     const auto kept = std::make_shared<const std::string>(*std::move(text));
     deadline(shared_.options.timeout);
-    net::async_write(stream_, net::buffer(*kept), [self = self(), kept](Code code, std::size_t) {
-      if (self->closed_) return;
-      if (code) return self->finish();
-      self->sending_ = false;
-      self->no_deadline();
-      self->send_events();
-    });
+    net::async_write(stream_, net::buffer(*kept), then([kept](Session& session) {
+                       session.sending_ = false;
+                       session.no_deadline();
+                       session.send_events();
+                     }));
   }
   // A client says no more, except that it goes.
   void watch_for_end() {
-    stream_.async_read_some(reader_.prepare(), [self = self()](Code code, std::size_t) {
-      if (self->closed_) return;
-      if (code) return self->finish();
-      self->watch_for_end();
-    });
+    stream_.async_read_some(reader_.prepare(), then([](Session& session) { session.watch_for_end(); }));
   }
 
   // Ends the connection so that the peer reads the response, not the reset that data it still sends would
@@ -566,8 +559,7 @@ class HttpServer final : public Server {
 
   void turn_away(tcp::socket socket) const {
     if (tls_) return;
-    Response response = problem(503, "all connections are in use (http.connections)", "");
-    response.headers.emplace_back("Retry-After", "1");
+    Response response = api::problem({503, "all connections are in use (http.connections)"}, "");
     Code ignored;
     socket.non_blocking(true, ignored);  // the data fits, or is not sent
     beast::write(socket, to_beast(std::move(response), true), ignored);

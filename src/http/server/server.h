@@ -15,7 +15,6 @@
 
 namespace rung::http {
 
-using api::problem;
 using api::Request;
 using api::Response;
 
@@ -43,8 +42,8 @@ class Server {
   // `texts`: the budget of all bodies; the response's share of it is its `memory`.
   using Work = std::function<Response(Budget& texts)>;
   // Called when the head has arrived. The work is done when the body is there too, and the request stays
-  // where it is until then; a response ends the request before its body is read.
-  using Admit = std::function<tl::expected<Work, Response>(const Request&)>;
+  // where it is until then; a problem that it throws ends the request before its body is read.
+  using Admit = std::function<Work(const Request&)>;
 
   // Error: the address, the certificate.
   static Result<std::unique_ptr<Server>> start(const ServerOptions& options, Admit admit);

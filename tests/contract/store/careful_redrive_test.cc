@@ -3,7 +3,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
-#include "src/api/tasks/bulks.h"
+#include "src/api/tasks/views.h"
 #include "tests/contract/store/by_hand.h"
 
 namespace rung::test {

@@ -33,65 +33,55 @@ RuleBookPtr web_rules() {
       RuleBook::RuleLists{{"web", std::make_shared<const FailureRules>(std::vector{throttled, wrong})}});
 }
 
+std::string result_of(const Json& failure) {
+  return explain_failure(failure, *web_rules()).at("result").get<std::string>();
+}
+
 TEST(Explain, TheLadderWhereNoRuleMatches) {
-  const auto book = web_rules();
-  const Explanation first = explain_failure({.queue = "orders", .error = "boom"}, *book);
-  EXPECT_EQ(first.match(), nullptr);
-  EXPECT_THAT(first.tried, SizeIs(2));
-  EXPECT_EQ(first.delay, Ms{5000});
-  EXPECT_EQ(result_text(first), "retry in 5s, level 1 of 2 of ladder default");
-  const Explanation second = explain_failure({.queue = "orders", .error = "boom", .attempt = 1}, *book);
-  EXPECT_EQ(result_text(second), "retry in 1h, level 2 of 2 of ladder default");
-  const Explanation last = explain_failure({.queue = "orders", .error = "boom", .attempt = 2}, *book);
-  EXPECT_EQ(result_text(last), "parked: the ladder has no more levels");
-  EXPECT_THAT(explain_failure({.queue = "elsewhere"}, *book).tried, SizeIs(0));
+  const Json first = explain_failure({{"queue", "orders"}, {"error", "boom"}}, *web_rules());
+  EXPECT_EQ(first.at("action"), nullptr);
+  EXPECT_EQ(first.at("rule"), nullptr);
+  EXPECT_THAT(first.at("rules"), SizeIs(2));
+  EXPECT_EQ(first.at("delay_ms"), 5000);
+  EXPECT_EQ(first.at("counts"), true);
+  EXPECT_EQ(first.at("result"), "retry in 5s, level 1 of 2 of ladder default");
+  EXPECT_EQ(result_of({{"queue", "orders"}, {"error", "boom"}, {"attempt", 1}}),
+            "retry in 1h, level 2 of 2 of ladder default");
+  EXPECT_EQ(result_of({{"queue", "orders"}, {"error", "boom"}, {"attempt", 2}}),
+            "parked: the ladder has no more levels");
+  EXPECT_THAT(explain_failure({{"queue", "elsewhere"}}, *web_rules()).at("rules"), SizeIs(0));
 }
 
 TEST(Explain, TheFirstRuleThatMatchesAndWhyTheOthersDoNot) {
-  const auto book = web_rules();
-  const Explanation parked =
-      explain_failure({.queue = "orders", .error = "HTTP 404", .type = "HttpError"}, *book);
-  ASSERT_NE(parked.match(), nullptr);
-  EXPECT_EQ(parked.match()->name, "web[2]");
-  EXPECT_NE(parked.tried[0].why_not, "");
-  EXPECT_EQ(result_text(parked), "parked (rule web[2])");
-  const Explanation waits = explain_failure({.queue = "orders",
-                                             .error = "HTTP 429",
-                                             .type = "HttpError",
-                                             .headers = {{"tenant", "acme"}},
-                                             .attempt = 1},
-                                            *book);
-  EXPECT_THAT(waits.tried, SizeIs(1));
-  EXPECT_EQ(result_text(waits), "retry in 1m, still level 1; the attempt is not counted (rule web[1])");
-}
-
-TEST(Explain, AsJson) {
-  const auto book = web_rules();
-  const Json json =
-      to_json(explain_failure({.queue = "orders", .error = "HTTP 404", .type = "HttpError"}, *book), *book);
-  EXPECT_EQ(json.at("rule"), "web[2]");
-  EXPECT_EQ(json.at("action"), "park");
-  EXPECT_EQ(json.at("state"), "parked");
-  EXPECT_EQ(json.at("delay_ms"), nullptr);
-  EXPECT_EQ(json.at("delays_ms"), Json({5000, 3'600'000}));
-  EXPECT_EQ(json.at("rules")[1].at("matches"), true);
-  EXPECT_EQ(json.at("error_type"), "HttpError");
-  EXPECT_EQ(json.at("cause"), "http 404");
-  const Json climbs = to_json(explain_failure({.queue = "orders"}, *book), *book);
-  EXPECT_EQ(climbs.at("action"), nullptr);
-  EXPECT_EQ(climbs.at("rule"), nullptr);
-  EXPECT_EQ(climbs.at("delay_ms"), 5000);
-  EXPECT_EQ(climbs.at("counts"), true);
+  const Json parked = explain_failure(
+      {{"queue", "orders"}, {"error", "HTTP 404"}, {"error_type", "HttpError"}}, *web_rules());
+  EXPECT_EQ(parked.at("rule"), "web[2]");
+  EXPECT_EQ(parked.at("action"), "park");
+  EXPECT_EQ(parked.at("state"), "parked");
+  EXPECT_EQ(parked.at("delay_ms"), nullptr);
+  EXPECT_EQ(parked.at("delays_ms"), Json({5000, 3'600'000}));
+  EXPECT_NE(parked.at("rules")[0].at("why_not"), nullptr);
+  EXPECT_EQ(parked.at("rules")[1].at("matches"), true);
+  EXPECT_EQ(parked.at("error_type"), "HttpError");
+  EXPECT_EQ(parked.at("cause"), "http 404");
+  EXPECT_EQ(parked.at("result"), "parked (rule web[2])");
+  const Json waits = explain_failure({{"queue", "orders"},
+                                      {"error", "HTTP 429"},
+                                      {"error_type", "HttpError"},
+                                      {"headers", {{"tenant", "acme"}}},
+                                      {"attempt", 1}},
+                                     *web_rules());
+  EXPECT_THAT(waits.at("rules"), SizeIs(1));
+  EXPECT_EQ(waits.at("result"), "retry in 1m, still level 1; the attempt is not counted (rule web[1])");
 }
 
 TEST(Explain, ReasonsOfTheBroker) {
-  const auto book = web_rules();
-  EXPECT_EQ(explain_failure({.queue = "orders", .reason = "expired"}, *book).after.last_error,
-            "dead-lettered: expired (queue orders)");
-  EXPECT_EQ(explain_failure({.queue = "orders", .reason = "silent", .attempt = 1}, *book).after.error_type,
-            "timed_out");
-  EXPECT_EQ(explain_failure({.queue = "orders", .reason = "returned", .attempt = 1}, *book).after.error_type,
-            "returned");
+  const auto of = [](const char* reason) {
+    return explain_failure({{"queue", "orders"}, {"reason", reason}, {"attempt", 1}}, *web_rules());
+  };
+  EXPECT_THAT(of("expired").at("cause").get<std::string>(), testing::HasSubstr("expired"));
+  EXPECT_EQ(of("silent").at("error_type"), "timed_out");
+  EXPECT_EQ(of("returned").at("error_type"), "returned");
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ TEST(Problem, AnswersHoldNoControlOrFormatCharacter) {
 }
 
 TEST(Problem, Rfc9457) {
-  const Response r = problem({{"delay", "it is a duration"}, {"x", "no such"}}, "/v1/tasks");
+  const Response r =
+      problem(Problem(FieldErrors{{"delay", "it is a duration"}, {"x", "no such"}}), "/v1/tasks");
   EXPECT_EQ(r.status, 400);
   EXPECT_EQ(r.type, "application/problem+json");
   const Json json = Json::parse(r.body);
@@ -66,11 +67,12 @@ TEST(Problem, Rfc9457) {
   EXPECT_EQ(json.at("detail"), "delay: it is a duration (and 1 more, see errors)");
   EXPECT_EQ(json.at("instance"), "/v1/tasks");
   EXPECT_EQ(json.at("errors")[1].at("field"), "x");
-  const Response away = problem(Error{Error::Kind::transient, "away"}, "/x");
+  const Response away = problem(Problem(Error{Error::Kind::transient, "away"}), "/x");
   EXPECT_EQ(away.status, 503);
   EXPECT_EQ(away.headers, (Pairs{{"Retry-After", "1"}}));
-  EXPECT_EQ(problem(Error{Error::Kind::not_found, "x"}, "/x").status, 404);
-  EXPECT_EQ(problem(Error{Error::Kind::permanent, "\xff"}, "/x").status, 500) << "also with broken UTF-8";
+  EXPECT_EQ(Problem(Error{Error::Kind::not_found, "x"}).status, 404);
+  EXPECT_EQ(problem(Problem(Error{Error::Kind::permanent, "\xff"}), "/x").status, 500)
+      << "also with broken UTF-8";
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class RouterTest : public testing::Test {
     asked.query = query;
     asked.body = body;
     const auto found = router.match(asked);
-    if (found.route == nullptr) return no_such_route(found, asked);
+    if (found.route == nullptr) return problem(no_such_route(found), path);
     Call of{asked, found.id, who, {who, Role::administers, nullptr}};
     return router.answer(*found.route, of);
   }
