@@ -16,9 +16,8 @@ using Json = nlohmann::json;
 constexpr std::size_t kLongestSubject = 40;                   // of the audit: a UUID has 36
 constexpr double kMsOfSecond = 1000, kLatest = 253402300799;  // the end of the year 9999
 
-Refusal wrong(std::string what) { return {Refusal::Kind::invalid, std::move(what)}; }
-Refusal lacks(const char* claim) {
-  return wrong("the token has no claim " + std::string(claim) + ", or not in its form");
+std::string lacks(const char* claim) {
+  return "the token has no claim " + std::string(claim) + ", or not in its form";
 }
 
 // A NumericDate: seconds, possibly with a fraction.
@@ -30,57 +29,53 @@ std::optional<EpochMs> time_claim(const Json& claims, const char* name) {
   return EpochMs{static_cast<std::int64_t>(seconds * kMsOfSecond)};
 }
 
-std::optional<Refusal> check_times(const Json& claims, EpochMs now, EpochMs& until) {
+// Why it is not accepted now; "" = it is.
+std::string check_times(const Json& claims, EpochMs now, EpochMs& until) {
   const auto exp = time_claim(claims, "exp"), iat = time_claim(claims, "iat");
   if (!exp) return lacks("exp");
   if (!iat) return lacks("iat");
   until = *exp + kLeeway;
-  if (now >= until) return wrong("the token has expired");
+  if (now >= until) return "the token has expired";
   const auto nbf = claims.contains("nbf") ? time_claim(claims, "nbf") : EpochMs{0};
   if (!nbf) return lacks("nbf");
   if (now + kLeeway < std::max(*nbf, *iat))
-    return wrong("the token is not valid yet (nbf, iat): do the clocks agree?");
-  return std::nullopt;
+    return "the token is not valid yet (nbf, iat): do the clocks agree?";
+  return "";
 }
 
 // The strings of `aud`; none if it has another form.
 std::vector<std::string> audiences(const Json& claims) {
-  const auto it = claims.find("aud");
-  if (it == claims.end()) return {};
-  if (it->is_string()) return {it->get<std::string>()};
-  std::vector<std::string> all;
-  if (!it->is_array()) return {};
-  for (const Json& one : *it) {
-    if (!one.is_string()) return {};
-    all.push_back(one.get<std::string>());
-  }
-  return all;
+  const Json aud = claims.value("aud", Json());
+  if (aud.is_string()) return {aud.get<std::string>()};
+  const auto is_string = [](const Json& one) { return one.is_string(); };
+  if (!aud.is_array() || !std::ranges::all_of(aud, is_string)) return {};
+  return aud.get<std::vector<std::string>>();
 }
 
-// The client that the token was issued to: azp of ID tokens, client_id of access tokens (RFC 9068).
-std::optional<Refusal> check_party(const Json& claims, std::size_t audiences, const OidcOptions& options) {
-  const char* const name = claims.contains("azp") ? "azp" : "client_id";
+// Why a token of this issuer and audience is not accepted; "" = it is. The client that it was issued to: azp
+// of ID tokens, client_id of access tokens (RFC 9068).
+std::string check_party(const Json& claims, std::size_t audiences, const OidcOptions& options) {
+  const std::string name = claims.contains("azp") ? "azp" : "client_id";
   if (!claims.contains(name)) {
     // OpenID Connect Core, 3.1.3.7.
-    if (audiences > 1)
-      return wrong("the token is for several audiences, and does not say which client has it (azp)");
-    return std::nullopt;
+    return audiences > 1 ? "the token is for several audiences, and does not say which client has it (azp)"
+                         : "";
   }
   const std::string party = text_member(claims, name);
   if (!party.empty() && (party == options.client_id || std::ranges::count(options.clients, party) > 0))
-    return std::nullopt;
-  return wrong("the token was issued to a client (" + std::string(name) +
-               ") that is neither http.oidc.client_id nor in http.oidc.clients");
+    return "";
+  return "the token was issued to a client (" + name +
+         ") that is neither http.oidc.client_id nor in http.oidc.clients";
 }
 
-std::optional<Refusal> check_parties(const Json& claims, const OidcOptions& options) {
+std::string check_parties(const Json& claims, const OidcOptions& options) {
   const std::string issuer = text_member(claims, "iss");
   if (issuer.empty()) return lacks("iss");
-  if (issuer != options.issuer) return wrong("the token is of another issuer (iss) than http.oidc.issuer");
+  if (issuer != options.issuer) return "the token is of another issuer (iss) than http.oidc.issuer";
   const std::vector<std::string> all = audiences(claims);
   if (all.empty()) return lacks("aud");
   if (std::ranges::count(all, options.client_id) == 0)
-    return wrong("the token is for another audience: its aud does not contain http.oidc.client_id");
+    return "the token is for another audience: its aud does not contain http.oidc.client_id";
   return check_party(claims, all.size(), options);
 }
 
@@ -136,17 +131,15 @@ std::optional<OidcGrant> grant_of(const Json& values, const OidcOptions::Map& ma
 }
 
 // What the map does not know is not listed: the names of groups are none of a client's business.
-Refusal no_role(const Json& claims, const Json* values, const OidcOptions& options) {
+std::string no_role(const Json& claims, const Json* values, const OidcOptions& options) {
   const std::string& claim = options.roles_claim;
-  if (values != nullptr)
-    return {Refusal::Kind::no_role, "no value of the claim " + claim + " gives a role here (http.oidc.map)"};
+  if (values != nullptr) return "no value of the claim " + claim + " gives a role here (http.oidc.map)";
   // Microsoft Entra leaves out what does not fit.
   const auto elsewhere = claims.find("_claim_names");
   if (elsewhere != claims.end() && elsewhere->is_object() && elsewhere->contains(claim))
-    return {Refusal::Kind::no_role, "the identity provider left out the claim " + claim +
-                                        ", because this person is in too many groups: use app roles"};
-  return {Refusal::Kind::no_role,
-          "the token has no claim " + claim + " (http.oidc.roles_claim): does the provider put it in?"};
+    return "the identity provider left out the claim " + claim +
+           ", because this person is in too many groups: use app roles";
+  return "the token has no claim " + claim + " (http.oidc.roles_claim): does the provider put it in?";
 }
 
 // At some providers people write any address into their account.
@@ -182,17 +175,17 @@ tl::expected<Bearer, Refusal> bearer_of(std::string_view payload, const OidcOpti
   const Json claims = Json::parse(payload, nullptr, false);
   if (!claims.is_object()) return invalid("the token is malformed: its claims are not a JSON object");
   Bearer bearer;
-  if (auto no = check_parties(claims, options)) return tl::unexpected(*std::move(no));
-  if (auto no = check_times(claims, now, bearer.until)) return tl::unexpected(*std::move(no));
+  std::string why = check_parties(claims, options);
+  if (why.empty()) why = check_times(claims, now, bearer.until);
   const std::string sub = text_member(claims, "sub");
-  if (sub.empty()) return tl::unexpected(lacks("sub"));
+  if (why.empty() && sub.empty()) why = lacks("sub");
+  if (!why.empty()) return invalid(std::move(why));
   if (options.roles_claim == "email" && !is_verified_email(claims))
-    return tl::unexpected(
-        Refusal{Refusal::Kind::no_role,
-                "the identity provider has not verified this person's address (email_verified)"});
+    return refuse(Refusal::Kind::no_role,
+                  "the identity provider has not verified this person's address (email_verified)");
   const Json* const values = find_claim(claims, options.roles_claim);
   auto grant = values != nullptr ? grant_of(*values, options.map) : std::nullopt;
-  if (!grant) return tl::unexpected(no_role(claims, values, options));
+  if (!grant) return refuse(Refusal::Kind::no_role, no_role(claims, values, options));
   bearer.person = {name_of_bearer(claims, sub), grant->role, std::move(grant->queues), true,
                    as_name(sub, kLongestSubject)};
   return bearer;

@@ -13,28 +13,6 @@
 
 namespace rung::oidc {
 
-struct Algorithm {
-  std::string_view name;
-  cjose_jwk_kty_t type;
-  cjose_jwk_ec_curve curve;  // of type EC
-};
-
-struct ReleaseKey {
-  void operator()(cjose_jwk_t* key) const { cjose_jwk_release(key); }
-};
-
-struct Key {
-  std::string kid, alg;  // "" = not given
-  std::unique_ptr<cjose_jwk_t, ReleaseKey> jwk;
-  cjose_jwk_kty_t type{};
-  cjose_jwk_ec_curve curve = CJOSE_JWK_EC_INVALID;
-  std::size_t signature_digits = 0;  // the length of its signatures, in base64
-
-  bool fits(const Algorithm& algorithm) const {
-    return type == algorithm.type && curve == algorithm.curve && (alg.empty() || alg == algorithm.name);
-  }
-};
-
 namespace {
 
 using Json = nlohmann::json;
@@ -43,16 +21,36 @@ constexpr std::size_t kMostKeys = 64;
 constexpr std::size_t kLeastRsaBits = 2048, kMostRsaBits = 8192;
 constexpr std::size_t kBitsOfByte = 8, kBitsOfDigit = 6;  // a digit of base64
 
+struct Algorithm {
+  std::string_view name;
+  cjose_jwk_ec_curve curve = CJOSE_JWK_EC_INVALID;  // as it is: RSA
+};
+
 // What a token may be signed with: public keys alone, so never `none`, never a shared secret (HS256).
-constexpr std::array<Algorithm, 9> kAlgorithms{{{"RS256", CJOSE_JWK_KTY_RSA, CJOSE_JWK_EC_INVALID},
-                                                {"RS384", CJOSE_JWK_KTY_RSA, CJOSE_JWK_EC_INVALID},
-                                                {"RS512", CJOSE_JWK_KTY_RSA, CJOSE_JWK_EC_INVALID},
-                                                {"PS256", CJOSE_JWK_KTY_RSA, CJOSE_JWK_EC_INVALID},
-                                                {"PS384", CJOSE_JWK_KTY_RSA, CJOSE_JWK_EC_INVALID},
-                                                {"PS512", CJOSE_JWK_KTY_RSA, CJOSE_JWK_EC_INVALID},
-                                                {"ES256", CJOSE_JWK_KTY_EC, CJOSE_JWK_EC_P_256},
-                                                {"ES384", CJOSE_JWK_KTY_EC, CJOSE_JWK_EC_P_384},
-                                                {"ES512", CJOSE_JWK_KTY_EC, CJOSE_JWK_EC_P_521}}};
+constexpr std::array<Algorithm, 9> kAlgorithms{{{"RS256"},
+                                                {"RS384"},
+                                                {"RS512"},
+                                                {"PS256"},
+                                                {"PS384"},
+                                                {"PS512"},
+                                                {"ES256", CJOSE_JWK_EC_P_256},
+                                                {"ES384", CJOSE_JWK_EC_P_384},
+                                                {"ES512", CJOSE_JWK_EC_P_521}}};
+
+struct ReleaseKey {
+  void operator()(cjose_jwk_t* key) const { cjose_jwk_release(key); }
+};
+
+struct Key {
+  std::string kid, alg;  // "" = not given
+  std::unique_ptr<cjose_jwk_t, ReleaseKey> jwk;
+  cjose_jwk_ec_curve curve = CJOSE_JWK_EC_INVALID;  // as it is: RSA
+  std::size_t signature_digits = 0;                 // the length of its signatures, in base64
+
+  bool fits(const Algorithm& algorithm) const {
+    return curve == algorithm.curve && (alg.empty() || alg == algorithm.name);
+  }
+};
 
 struct ReleaseJws {
   void operator()(cjose_jws_t* jws) const { cjose_jws_release(jws); }
@@ -89,10 +87,9 @@ std::optional<Key> key_of(const Json& json) {
   Key key{text_member(json, "kid"), text_member(json, "alg"),
           std::unique_ptr<cjose_jwk_t, ReleaseKey>(cjose_jwk_import(text.data(), text.size(), nullptr))};
   if (key.jwk == nullptr) return std::nullopt;
-  key.type = cjose_jwk_get_kty(key.jwk.get(), nullptr);
   const std::size_t bits = cjose_jwk_get_keysize(key.jwk.get(), nullptr);
   const std::size_t bytes = (bits + kBitsOfByte - 1) / kBitsOfByte;
-  if (key.type == CJOSE_JWK_KTY_RSA) {
+  if (kty == "RSA") {
     if (bits < kLeastRsaBits || bits > kMostRsaBits) return std::nullopt;
     key.signature_digits = digits_of(bytes);
   } else {
@@ -156,6 +153,20 @@ tl::expected<Header, Refusal> header_of(std::string_view digits) {
   return Header{algorithm, text_member(json, "kid")};
 }
 
+// The key that the header names. Without a name: the only key (OpenID Connect Core, 10.1).
+tl::expected<const Key*, Refusal> find_key(const std::vector<Key>& keys, const Header& header) {
+  if (header.kid.empty() && keys.size() > 1)
+    return invalid("the token does not name its key (kid), and the provider has several");
+  bool named = false;
+  for (const Key& key : keys) {
+    if (!header.kid.empty() && key.kid != header.kid) continue;
+    if (key.fits(*header.algorithm)) return &key;
+    named = true;
+  }
+  return other_key(named ? "the signature algorithm of the token does not fit its key"
+                         : "the key of the token (kid) is none of the identity provider's");
+}
+
 // The header, the signature's length, and the key are checked already.
 tl::expected<std::string, Refusal> verified(std::string_view token, const Header& header, const Key& key) {
   const Jws jws(cjose_jws_import(token.data(), token.size(), nullptr));
@@ -188,44 +199,28 @@ std::string to_base64url(const Sha256& bytes) {
   return text;
 }
 
-struct KeySet::Impl {
+struct KeySet {
   std::vector<Key> keys;
-
-  // The key that the header names. Without a name: the only key (OpenID Connect Core, 10.1).
-  tl::expected<const Key*, Refusal> find(const Header& header) const {
-    if (header.kid.empty() && keys.size() > 1)
-      return invalid("the token does not name its key (kid), and the provider has several");
-    bool named = false;
-    for (const Key& key : keys) {
-      if (!header.kid.empty() && key.kid != header.kid) continue;
-      if (key.fits(*header.algorithm)) return &key;
-      named = true;
-    }
-    return other_key(named ? "the signature algorithm of the token does not fit its key"
-                           : "the key of the token (kid) is none of the identity provider's");
-  }
 };
 
-KeySet::KeySet(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-KeySet::~KeySet() = default;
-std::size_t KeySet::size() const { return impl_->keys.size(); }
+std::size_t size_of(const KeySet& keys) { return keys.keys.size(); }
 
-Result<KeySetPtr> KeySet::read(std::string_view jwks) {
+Result<KeySetPtr> read_keys(std::string_view jwks) {
   const Json json = Json::parse(jwks, nullptr, false);
   if (!json.is_object() || !json.contains("keys") || !json["keys"].is_array())
     return permanent("not a JWKS document: a JSON object with the array keys");
-  auto impl = std::make_unique<Impl>();
+  KeySet all;
   for (const Json& one : json["keys"]) {
-    if (impl->keys.size() == kMostKeys) break;
-    if (auto key = key_of(one)) impl->keys.push_back(*std::move(key));
+    if (all.keys.size() == kMostKeys) break;
+    if (auto key = key_of(one)) all.keys.push_back(*std::move(key));
   }
-  if (impl->keys.empty())
+  if (all.keys.empty())
     return not_found("none of its " + std::to_string(json["keys"].size()) +
                      " keys can be used: RSA from 2048 to 8192 bits, P-256, P-384 or P-521, for signatures");
-  return KeySetPtr(new KeySet(std::move(impl)));
+  return std::make_shared<const KeySet>(std::move(all));
 }
 
-tl::expected<std::string, Refusal> KeySet::payload_of(std::string_view token) const {
+tl::expected<std::string, Refusal> payload_of(std::string_view token, const KeySet& keys) {
   if (token.size() > kLongestToken)
     return invalid("the token is longer than " + std::to_string(kLongestToken / 1024) + " KB");
   if (!std::ranges::all_of(token, is_token_char)) return invalid("the token is malformed");
@@ -235,7 +230,7 @@ tl::expected<std::string, Refusal> KeySet::payload_of(std::string_view token) co
   if (dots != kOfSigned) return invalid("the token is malformed");
   const auto header = header_of(token.substr(0, token.find('.')));
   if (!header) return tl::unexpected(header.error());
-  const auto key = impl_->find(*header);
+  const auto key = find_key(keys.keys, *header);
   if (!key) return tl::unexpected(key.error());
   // For curves the library does not look at it.
   if (token.size() - token.rfind('.') - 1 != (*key)->signature_digits)

@@ -45,25 +45,16 @@ std::string to_base64url(const Sha256& bytes);
 // A request's headers have at most 16 KB.
 inline constexpr std::size_t kLongestToken = 12UL * 1024;
 
-class KeySet {
- public:
-  // Keys of other types, for other uses, or too weak are left out. Error: not a JWKS document;
-  // not_found: it has no key that is of use.
-  static Result<std::shared_ptr<const KeySet>> read(std::string_view jwks);
-  ~KeySet();
-  KeySet(const KeySet&) = delete;
-  KeySet& operator=(const KeySet&) = delete;
-
-  std::size_t size() const;
-  // The payload of the token (JWS in compact form), if one of these keys has signed it. Nothing else in the
-  // token is checked.
-  tl::expected<std::string, Refusal> payload_of(std::string_view token) const;
-
- private:
-  struct Impl;
-  explicit KeySet(std::unique_ptr<Impl> impl);
-  const std::unique_ptr<Impl> impl_;
-};
+struct KeySet;
 using KeySetPtr = std::shared_ptr<const KeySet>;
+
+// Keys of other types, for other uses, or too weak are left out. Error: not a JWKS document; not_found: it
+// has no key that is of use.
+Result<KeySetPtr> read_keys(std::string_view jwks);
+std::size_t size_of(const KeySet& keys);
+
+// The payload of the token (JWS in compact form), if one of these keys has signed it. Nothing else in the
+// token is checked.
+tl::expected<std::string, Refusal> payload_of(std::string_view token, const KeySet& keys);
 
 }  // namespace rung::oidc

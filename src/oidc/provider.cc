@@ -66,7 +66,7 @@ Result<Discovered> discover(const OidcOptions& options, const Get& get) {
     return permanent(from + " names no jwks_uri that may be used: it must be an https:// URL");
   const auto jwks = document(keys_at, get);
   if (!jwks) return tl::unexpected(jwks.error());
-  auto keys = KeySet::read(*jwks);
+  auto keys = read_keys(*jwks);
   if (!keys) return tl::unexpected(Error{keys.error().kind, keys_at + ": " + keys.error().message});
   return Discovered{*std::move(keys), url_in("authorization_endpoint"), url_in("token_endpoint")};
 }
@@ -106,7 +106,7 @@ bool Provider::ask_for_refresh() {
 Provider::Counts Provider::counts() const {
   const KeySetPtr keys = discovered().keys;
   const std::lock_guard lock(mutex_);
-  return {state_.fetched, state_.failed, keys == nullptr ? 0 : keys->size()};
+  return {state_.fetched, state_.failed, keys == nullptr ? 0 : size_of(*keys)};
 }
 
 void Provider::run() {
@@ -163,7 +163,7 @@ void Provider::report(const Result<Discovered>& fetched) {
   if (problem_ == now) return;
   if (fetched) {
     log::info("identity provider's keys fetched",
-              {{"issuer", options_.issuer}, {"keys", fetched->keys->size()}});
+              {{"issuer", options_.issuer}, {"keys", size_of(*fetched->keys)}});
   } else if (!problem_ || problem_->empty()) {
     log::warn("identity provider's keys cannot be fetched", {{"issuer", options_.issuer}, {"reason", now}});
   }
@@ -179,7 +179,7 @@ tl::expected<Person, Refusal> Provider::person_of(std::string_view token) {
   if (grants == nullptr) return invalid("tokens of an identity provider are no longer accepted");
   if (keys == nullptr)
     return refuse(Refusal::Kind::later, "the keys of the identity provider are not available");
-  const auto payload = keys->payload_of(token);
+  const auto payload = payload_of(token, *keys);
   if (!payload) {
     if (payload.error().kind != Refusal::Kind::unknown_key || !ask_for_refresh())
       return tl::unexpected(payload.error());

@@ -254,7 +254,7 @@ void check_identity_provider(const Config& config, Findings& out) {
   });
   if (found)
     return out.ok(name, "the identity provider " + oidc.issuer + " has " +
-                            std::to_string(found->keys->size()) + " keys for signatures");
+                            std::to_string(size_of(*found->keys)) + " keys for signatures");
   const std::string what = found.error().message + ": nobody can sign in; messages are not affected";
   if (found.error().is_transient())
     return out.warn(name, what, "start the identity provider, or correct http.oidc.issuer or http.oidc.ca");

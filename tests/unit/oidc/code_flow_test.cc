@@ -42,7 +42,7 @@ class CodeFlowTest : public testing::Test {
 
   test::VirtualClock clock;
   OidcOptions options;
-  Discovered discovered{*KeySet::read(Json{{"keys", {test::SigningKey::ec().jwk("one")}}}.dump()),
+  Discovered discovered{*read_keys(Json{{"keys", {test::SigningKey::ec().jwk("one")}}}.dump()),
                         "https://id.example.com/auth", "https://id.example.com/token"};
   net::HttpReply reply = answer(200, R"({"id_token": "a.b.c"})");
   std::vector<std::string> asked;

@@ -118,7 +118,7 @@ TEST(Discovery, TheIssuerNamesItsKeys) {
                                plain}}.dump()});
   const auto found = fetch(options_for(provider));
   ASSERT_TRUE(found) << found.error().message;
-  EXPECT_EQ(found->keys->size(), 1U);
+  EXPECT_EQ(size_of(*found->keys), 1U);
   EXPECT_EQ(found->authorization_endpoint, page);
   EXPECT_EQ(found->token_endpoint, "") << "not https";
   EXPECT_EQ(discovery_url("https://id/realms/a"), "https://id/realms/a/.well-known/openid-configuration");
