@@ -1,9 +1,15 @@
 #include "src/config/config.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "src/config/load.h"
 #include "src/core/base/secret_file.h"
+#include "src/core/base/url.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/identity.h"
 
 namespace rung {
 
@@ -74,6 +80,10 @@ LoadedConfig load_text(const std::string& path, const std::string& text, ConfigF
                        slash == std::string::npos ? "" : path.substr(0, slash)};
     load.root = *std::move(root);
     confile::walk(load);
+    Config& config = load.config;
+    const auto fill_all = [&](auto&... parts) { (confile::fill(load.root, parts), ...); };
+    fill_all(config, config.broker, config.broker.rabbitmq, config.store, config.http, config.http.oidc,
+             config.otel, config.api, config.log);
     confile::complete(load);
     loaded.config = std::move(load.config);
     loaded.keys_used.assign(load.keys_used.begin(), load.keys_used.end());
@@ -83,25 +93,51 @@ LoadedConfig load_text(const std::string& path, const std::string& text, ConfigF
   return loaded;
 }
 
+constexpr std::size_t kMostNames = 20;  // of a section, in the log
+
+// A key of this instance alone; or of another group's database, whose ${NAME} need not be set on the machines
+// of this group.
+bool may_differ(std::string_view key, const Config& config) {
+  if (key == "node" || key == "http.listen") return true;
+  if (!key.starts_with("groups.")) return false;
+  return key.ends_with(".http.listen") ||
+         (!config.groups.own.empty() && key.find(".store.") != std::string_view::npos &&
+          !key.starts_with("groups." + config.groups.own + "."));
+}
+
 }  // namespace
 
-std::vector<std::string> keys_for_restart(const Config& running, const Config& loaded) {
-  std::vector<std::string> changed;
-  const std::string own = "groups." + loaded.groups.own + ".";
-  const auto compare = [&](const Config& one, const Config& other) {
-    for (const auto& [key, at] : one.at_start) {
-      if (key.starts_with("groups.") && !key.starts_with(own)) continue;
-      const auto it = other.at_start.find(key);
-      if (it == other.at_start.end() ? at.value != at.fallback : at.value != it->second.value)
-        changed.push_back(key);
-    }
-  };
-  compare(running, loaded);
-  compare(loaded, running);
-  std::ranges::sort(changed);
-  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-  return changed;
+namespace confile {
+
+bool Load::reads_files_of(std::string_view path) const {
+  const bool of_group = path.starts_with("groups.");
+  if (of_group && purpose != ConfigFor::check && !path.starts_with("groups." + choice.name + "."))
+    return false;
+  switch (purpose) {
+    case ConfigFor::sidecar:
+    case ConfigFor::check:
+      return true;
+    case ConfigFor::database:
+      return of_group || path.starts_with("store.");
+    case ConfigFor::api:
+    case ConfigFor::reading:
+      return of_group || path.starts_with("store.") || path.starts_with("api.");
+    case ConfigFor::broker:
+      return path.starts_with("broker.");
+    case ConfigFor::health:
+      return false;
+  }
+  return true;
 }
+
+std::optional<std::string> Load::text_of(const std::string& file, const Node& node) {
+  auto text = read_start(file, kMostBytes + 1);
+  if (text && text->size() <= kMostBytes) return *std::move(text);
+  wrong(node, "", in_quotes(file) + " " + (text ? "is larger than 1 MB" : text.error().message));
+  return std::nullopt;
+}
+
+}  // namespace confile
 
 LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice choice) {
   const auto text = read_start(path, kMostBytes + 1);
@@ -116,6 +152,62 @@ LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice
   LoadedConfig services = load_text(path, only_services(*text), purpose, std::move(choice));
   services.warnings = loaded.problems;
   return services.ok() ? services : loaded;
+}
+
+// What a reload changes, and the fingerprint: the keys as text, sorted, with durations in one form, after
+// ${NAME} is replaced.
+
+std::vector<std::string> keys_for_restart(const Config& running, const Config& loaded) {
+  std::set<std::string> changed;
+  const std::string own = "groups." + loaded.groups.own + ".";
+  const auto compare = [&](const Config& one, const Config& other) {
+    for (const auto& [key, at] : one.at_start) {
+      if (key.starts_with("groups.") && !key.starts_with(own)) continue;
+      const auto it = other.at_start.find(key);
+      if (at.value != (it == other.at_start.end() ? at.fallback : it->second.value)) changed.insert(key);
+    }
+  };
+  compare(running, loaded);
+  compare(loaded, running);
+  return {changed.begin(), changed.end()};
+}
+
+std::string describe_changes(const Config& running, const Config& loaded) {
+  std::map<std::string, std::vector<std::string>> sections;
+  const auto add = [&](const char* how, const std::string& key) {
+    const auto dot = key.find('.');
+    if (dot == std::string::npos) return sections["top level"].push_back(how + key);
+    sections[key.substr(0, dot)].push_back(how + key.substr(dot + 1));
+  };
+  for (const auto& [key, at] : loaded.reloadable) {
+    const auto old = running.reloadable.find(key);
+    if (old == running.reloadable.end()) add("+", key);
+    if (old != running.reloadable.end() && old->second.value != at.value) add("~", key);
+  }
+  for (const auto& [key, at] : running.reloadable) {
+    if (!loaded.reloadable.contains(key)) add("-", key);
+  }
+  std::vector<std::string> parts;
+  for (auto& [section, names] : sections) {
+    const std::size_t more = names.size() - std::min(names.size(), kMostNames);
+    names.resize(names.size() - more);
+    parts.push_back(section + ": " + fmt::format("{}", fmt::join(names, ", ")));
+    if (more > 0) parts.back() += fmt::format(" and {} more", more);
+  }
+  return escape_controls(fmt::format("{}", fmt::join(parts, "; ")));
+}
+
+std::string fingerprint(const Config& config) {
+  constexpr std::size_t kBytes = 8;
+  std::string facts;
+  for (const auto* keys : {&config.reloadable, &config.at_start}) {
+    for (const auto& [key, at] : *keys) {
+      if (may_differ(key, config)) continue;
+      append_field(facts, key);
+      append_field(facts, at.shown);
+    }
+  }
+  return to_hex(sha256(facts), kBytes);
 }
 
 }  // namespace rung

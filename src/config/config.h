@@ -58,9 +58,8 @@ struct ApiOptions {
   std::string ca;          // "" = the system's
 };
 
-// The value of a key that is read at the start only, as text: as it is, and without secrets; and the key's
-// default.
-struct StartValue {
+// The value of a key as text: as it is, and without secrets; and the key's default.
+struct KeyText {
   std::string value, shown;
   std::string_view fallback;
 };
@@ -87,13 +86,10 @@ struct Config {
   QueueGroups groups;           // groups.own: the group that this Config is for
   RuleBookPtr rules;
   Dialects dialects;  // all that error_queues may name, by name
-  // The keys in the file that SIGHUP does not apply, for keys_for_restart() and fingerprint(): "lease",
-  // "error_queues[1].from". Secret.
-  std::map<std::string, StartValue> at_start;
-  // Those that it applies, as text, for describe_changes() and fingerprint(): by section and name ("queues",
-  // "orders"), or key ("log", "level").
-  using Texts = std::map<std::string, std::string>;
-  std::map<std::string, Texts> reloadable;
+  // The keys in the file that SIGHUP does not apply, for keys_for_restart(): "lease", "error_queues[1].from";
+  // and those that it applies, for describe_changes(): "queues.orders" as a whole, "log.level". Both for
+  // fingerprint(). Secret.
+  std::map<std::string, KeyText> at_start, reloadable;
 };
 
 struct ConfigProblem {

@@ -11,6 +11,7 @@
 namespace rung {
 namespace {
 
+using confile::printable;
 using levels::format_duration;
 
 using Row = std::vector<std::string>;
@@ -56,14 +57,6 @@ std::string describe_ladder(const std::string& name, const levels::Ladder& ladde
     if (!jitter) row = {row[0], row[1], row[3]};
   }
   return out + "\n" + table(rows, true);
-}
-
-// Keeps control characters in names off the terminal.
-std::string printable(const std::string& name) {
-  std::string out = name;
-  std::ranges::replace_if(
-      out, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
-  return out;
 }
 
 std::string give_up_text(const GiveUp& limit) {
@@ -177,26 +170,25 @@ void add_gates(const std::string& queue, const GateRules& gate, std::vector<Row>
                                                           : "; holds back the message"));
 }
 
-// "": none is set.
+// "": it has no rows.
+std::string titled(const std::string& title, const std::vector<Row>& rows) {
+  return rows.size() == 1 ? "" : "\n" + title + "\n" + table(rows);
+}
+
 std::string gate_table(const std::vector<QueueEntry>& entries) {
   std::vector<Row> rows = {{"queue", "gate", "meaning"}};
   for (const auto& [name, rules, pattern] : entries)
     add_gates(name.empty() ? "(any other)" : (pattern ? "each " : "") + printable(name), rules.gate, rows);
-  return rows.size() == 1 ? "" : "\ngates\n" + table(rows);
+  return titled("gates", rows);
 }
 
-std::string joined(const TargetRules::Patterns& patterns) {
-  std::string out;
-  for (const std::string& pattern : patterns) out += (out.empty() ? "" : ", ") + printable(pattern);
-  return out;
-}
+std::string joined(const TargetRules::Patterns& patterns) { return printable(confile::joined(patterns)); }
 
 std::string describe_groups(const Config& config) {
-  if (config.groups.empty()) return {};
   std::vector<Row> rows = {{"group", "prefix", "queues"}};
   for (const QueueGroups::Group& group : config.groups.all)
     rows.push_back({group.name, group.prefix, joined(group.queues)});
-  return "groups\n" + table(rows) + "\n";
+  return rows.size() == 1 ? "" : "groups\n" + table(rows) + "\n";
 }
 
 std::string target_text(const Target& target) {
@@ -207,27 +199,23 @@ std::string target_text(const Target& target) {
 }
 
 std::string describe_tags(const Config& config) {
-  if (config.rules->tags().empty()) return {};
   std::vector<Row> rows = {{"tag", "goes to", "ladder", "silence after a delivery"}};
   for (const auto& [name, tag] : config.rules->tags())
     rows.push_back({printable(name), target_text(tag.target),
                     tag.ladder.empty() ? "from its queue" : tag.ladder,
                     tag.silence ? silence_text(*tag.silence) : "from its queue"});
-  return "\ntags\n" + table(rows);
+  return titled("tags", rows);
 }
 
 std::string describe_delays(const Config& config) {
-  if (config.delays.empty()) return {};
   std::vector<Row> rows = {{"published to", "forwarded to"}};
   for (const auto& [from, to] : config.delays) rows.push_back({printable(from), printable(to)});
-  return "\ndelayed exchanges\n" + table(rows);
+  return titled("delayed exchanges", rows);
 }
 
 std::string describe_error_queues(const Config& config) {
-  const ErrorQueues& errors = config.rules->error_queues();
-  if (errors.empty()) return {};
   std::vector<Row> rows = {{"error queue", "dialect", "goes back to", "ladder"}};
-  for (const ErrorQueue& queue : errors.all()) {
+  for (const ErrorQueue& queue : config.rules->error_queues().all()) {
     const std::string to =
         queue.to.empty() && !queue.is_pattern() ? target_by_name(queue, queue.from) : queue.to;
     rows.push_back({printable(queue.from), queue.dialect->name,
@@ -236,7 +224,7 @@ std::string describe_error_queues(const Config& config) {
                     : queue.ladder.empty() ? "from its queue"
                                            : queue.ladder});
   }
-  return "\nerror queues\n" + table(rows);
+  return titled("error queues", rows);
 }
 
 std::string describe_targets(const Config& config) {

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <tuple>
 
+#include "src/core/base/utf8.h"
+
 namespace rung::confile {
 namespace {
 
@@ -162,6 +164,10 @@ std::vector<ConfigProblem> in_order(std::vector<ConfigProblem> problems) {
 }
 }  // namespace
 
+std::string Node::path_of(std::string_view key) const {
+  return path + (path.empty() || key.empty() ? "" : ".") + std::string(key);
+}
+
 bool Node::is_from_environment() const {
   return substituted || std::ranges::any_of(items, &Node::is_from_environment) ||
          std::ranges::any_of(entries, [](const Entry& entry) { return entry.value.is_from_environment(); });
@@ -259,15 +265,21 @@ Substitution substitute(std::string_view text) {
   return out;
 }
 
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
+  return text;
+}
+
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kMost = 60;
-  std::string out = "\"";
-  for (const char c : text.substr(0, kMost))
-    out += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? '?' : c;
-  // Do not cut within a UTF-8 character.
-  while (text.size() > kMost && !out.empty() && (static_cast<unsigned char>(out.back()) & 0x80) != 0)
-    out.pop_back();
-  return out + (text.size() > kMost ? "...\"" : "\"");
+  return "\"" + printable(clean_utf8(text, kMost)) + (text.size() > kMost ? "...\"" : "\"");
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
 }
 
 std::string closest(std::string_view word, const std::vector<std::string>& candidates) {

@@ -2,8 +2,10 @@
 // Thread: parse_document only reads the environment; a Node is a value.
 #pragma once
 
+#include <algorithm>
 #include <any>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +21,7 @@ struct Mark {
 };
 
 struct Entry;
+struct Key;  // load.h
 
 struct Node {
   enum class Kind { nothing, text, list, map };
@@ -30,8 +33,12 @@ struct Node {
   bool invalid = false;      // its error, or one below it, is already reported
   std::vector<Node> items;
   std::vector<Entry> entries;  // in the file's order
-  std::any value;              // what its key's reader made of it (load.h)
+  std::string path;            // once it is read: "queues.orders.ladder"; "" = the root
+  const Key* row = nullptr;    // the table's, that has read it
+  std::any value;              // what that made of it
 
+  // Of a key below it; its own for "".
+  std::string path_of(std::string_view key) const;
   // It, or a part of it, contains a ${NAME}.
   bool is_from_environment() const;
   // Below a map: "success.presumed_after", or itself (""). nullptr: it is not there.
@@ -66,8 +73,8 @@ class Problems {
  public:
   explicit Problems(std::string file) : file_(std::move(file)) {}
   void add(Mark at, std::string what) { found_.push_back({file_, at.line, at.column, std::move(what)}); }
-  // Of another file.
-  void add_other(ConfigProblem problem) { found_.push_back(std::move(problem)); }
+  // The errors of another file.
+  void add_all(Problems& of) { std::ranges::move(of.take(), std::back_inserter(found_)); }
   void warn(Mark at, std::string what) { warnings_.push_back({file_, at.line, at.column, std::move(what)}); }
   const std::string& file() const { return file_; }
   bool empty() const { return found_.empty(); }
@@ -96,8 +103,13 @@ struct Substitution {
 };
 Substitution substitute(std::string_view text);
 
+// Keeps control characters off the terminal.
+std::string printable(std::string text);
 // Quoted for a message: printable, at most 60 bytes, in double quotes.
 std::string in_quotes(std::string_view text);
+
+// "a, b, c"
+std::string joined(const std::vector<std::string>& words);
 
 // The candidate closest to `word`; "" if none is close.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);

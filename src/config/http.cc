@@ -11,7 +11,6 @@
 namespace rung::confile {
 namespace {
 
-constexpr std::size_t kMostBytesOfTokens = 1024UL * 1024;
 constexpr std::size_t kMostTokens = 8, kMostPeople = 1000;
 constexpr std::size_t kShortestToken = 16, kLongestToken = 255;
 constexpr std::string_view kTokenForm = "{ name: alice, role: operator, token: \"...\" }";
@@ -33,6 +32,15 @@ bool has_open_class(std::string_view pattern) {
   return false;
 }
 
+std::optional<QueuePattern> read_pattern(Value& v) {
+  const std::string& text = v.node.text;
+  if (v.node.invalid) return std::nullopt;
+  if (text.empty() || text.size() > 255 || !is_utf8(text) || text.find('\0') != std::string::npos)
+    return v.wrong("expected a name or a pattern of 1 to 255 bytes of UTF-8");
+  if (has_open_class(text)) return v.wrong("a [ without its ]: write [abc], or [[] for the character");
+  return QueuePattern(text);
+}
+
 std::optional<std::string> read_person(Value& v) {
   const std::string& text = v.node.text;
   if (v.node.invalid) return std::nullopt;
@@ -41,9 +49,9 @@ std::optional<std::string> read_person(Value& v) {
   return v.wrong("expected 1 to " + std::to_string(kLongestPersonName) + " letters, digits and . _ @ + -");
 }
 
-std::optional<std::string> read_role(Value& v) {
+std::optional<Role> read_role(Value& v) {
   v.secret = v.node.text.size() >= kShortestToken;  // it could be a token in the wrong place
-  return role_word()(v);
+  return role()(v);
 }
 
 std::optional<Sha256> read_token(Value& v) {
@@ -69,83 +77,66 @@ std::optional<Sha256> read_hash(Value& v) {
 
 const Table& tokens_table() {
   using enum When;
-  static const Table table{{{"name", own("name", read_person), "", start},
-                            {"role", own("role", read_role), "", start},
-                            {"queues", own("list of names", read_queue_scope), "", start},
-                            {"token", own("text", read_token), "", secret},
-                            {"token_sha256", own("text", read_hash), "", secret}},
+  static const Table table{{{"name", &Person::name, own("name", read_person), "", start},
+                            {"role", &Person::role, own("role", read_role), "", start},
+                            {"queues", &Person::queues, queue_scope(), "", start},
+                            {"token", &PersonToken::digest, own("text", read_token), "", secret},
+                            {"token_sha256", &PersonToken::digest, own("text", read_hash), "", secret}},
                            {},
                            kShortestToken - 1};
   return table;
 }
 
-class TokensFile {
- public:
-  explicit TokensFile(Problems& problems) : problems_(problems) {}
-
-  std::vector<PersonToken> read(Node root) {
-    if (root.kind != Node::Kind::list || root.items.empty()) {
-      problems_.add(root.mark, "expected a list of tokens: - " + std::string(kTokenForm));
-    } else if (root.items.size() > kMostPeople) {
-      problems_.add(root.items[kMostPeople].mark,
-                    "at most " + std::to_string(kMostPeople) + " tokens are allowed");
-    } else {
-      for (Node& item : root.items) add(item);
-    }
-    return std::move(all_);
-  }
-
- private:
-  void add(Node& item) {
-    const Mark mark = item.mark;
-    const auto before = problems_.count();
-    const auto wrong = [&](const std::string& what) { problems_.add(mark, what); };
-    if (item.invalid) return;
-    if (item.kind != Node::Kind::map) return wrong("expected a token: " + std::string(kTokenForm));
-    Load load{problems_};
-    load.root = std::move(item);
-    walk(load, tokens_table());
-    const Node& one = load.root;
-    if (!one.has("name")) wrong("name is missing: the audit records it with every change");
-    if (!one.has("role")) wrong("role is missing: write " + role_word().type);
-    if (one.has("token") == one.has("token_sha256"))
-      wrong(one.has("token") ? "write token or token_sha256, not both"
-                             : "token is missing: write token, or token_sha256 with its hash");
-    if (problems_.count() != before) return;
-    const auto hash = one.get<Sha256>("token_sha256");
-    PersonToken out{{*one.get<std::string>("name"), *role_from(*one.get<std::string>("role")),
-                     one.get<QueueScopePtr>("queues").value_or(nullptr)},
-                    hash ? *hash : *one.get<Sha256>("token")};
-    // With the entries before it.
-    const auto [same, is_new] = lines_.emplace(out.digest, std::to_string(mark.line));
-    if (!is_new) wrong("the same token as in line " + same->second + ": use different tokens");
-    const auto first = std::ranges::find_if(
-        all_, [&](const PersonToken& other) { return other.person.name == out.person.name; });
-    const auto texts = [](const PersonToken& token) {
-      return token.person.queues == nullptr ? Texts() : token.person.queues->texts();
-    };
-    if (first != all_.end() && (first->person.role != out.person.role || texts(*first) != texts(out)))
-      wrong(out.person.name + " has another role or other queues in line " + lines_.at(first->digest) +
-            ": tokens of one name are for one person");
-    all_.push_back(std::move(out));
-  }
-
-  Problems& problems_;
-  std::vector<PersonToken> all_;
-  std::map<Sha256, std::string> lines_;  // by token
-};
+// `all`: the entries before it, `lines`: where each is, by token.
+void add_token(Node& item, std::vector<PersonToken>& all, std::map<Sha256, int>& lines, Problems& problems) {
+  const Mark mark = item.mark;
+  const auto before = problems.count();
+  const auto wrong = [&](const std::string& what) { problems.add(mark, what); };
+  if (item.invalid) return;
+  if (item.kind != Node::Kind::map) return wrong("expected a token: " + std::string(kTokenForm));
+  Load load{problems};
+  load.root = std::move(item);
+  walk(load, tokens_table());
+  const Node& one = load.root;
+  if (!one.has("name")) wrong("name is missing: the audit records it with every change");
+  if (!one.has("role")) wrong("role is missing: write " + role().type);
+  if (one.has("token") == one.has("token_sha256"))
+    wrong(one.has("token") ? "write token or token_sha256, not both"
+                           : "token is missing: write token, or token_sha256 with its hash");
+  if (problems.count() != before) return;
+  PersonToken out;
+  fill(one, out);
+  fill(one, out.person);
+  const auto [same, is_new] = lines.emplace(out.digest, mark.line);
+  if (!is_new) wrong("the same token as in line " + std::to_string(same->second) + ": use different tokens");
+  const auto first = std::ranges::find_if(
+      all, [&](const PersonToken& other) { return other.person.name == out.person.name; });
+  const auto texts = [](const PersonToken& token) {
+    return token.person.queues == nullptr ? Texts() : token.person.queues->texts();
+  };
+  if (first != all.end() && (first->person.role != out.person.role || texts(*first) != texts(out)))
+    wrong(out.person.name + " has another role or other queues in line " +
+          std::to_string(lines.at(first->digest)) + ": tokens of one name are for one person");
+  all.push_back(std::move(out));
+}
 
 std::vector<PersonToken> read_tokens_file(const std::string& file, Load& load) {
-  const auto text = read_start(file, kMostBytesOfTokens + 1);
-  if (!text || text->size() > kMostBytesOfTokens) {
-    load.problem("http.tokens_file",
-                 in_quotes(file) + " " + (text ? "is larger than 1 MB" : text.error().message));
-    return {};
-  }
-  Problems own(file);
   std::vector<PersonToken> all;
-  if (auto root = parse_document(*text, own)) all = TokensFile(own).read(*std::move(root));
-  for (ConfigProblem& problem : own.take()) load.problems.add_other(std::move(problem));
+  const auto text = load.text_of(file, *load.root.find("http.tokens_file"));
+  if (!text) return all;
+  Problems own(file);
+  std::map<Sha256, int> lines;
+  if (auto root = parse_document(*text, own)) {
+    if (root->kind != Node::Kind::list || root->items.empty()) {
+      own.add(root->mark, "expected a list of tokens: - " + std::string(kTokenForm));
+    } else if (root->items.size() > kMostPeople) {
+      own.add(root->items[kMostPeople].mark,
+              "at most " + std::to_string(kMostPeople) + " tokens are allowed");
+    } else {
+      for (Node& item : root->items) add_token(item, all, lines, own);
+    }
+  }
+  load.problems.add_all(own);
   return all;
 }
 
@@ -154,18 +145,21 @@ std::optional<std::string> file_at(std::string_view path, const Load& load) {
   return load.reads_files_of(path) ? load.root.get<std::string>(path) : std::nullopt;
 }
 
-// One token a line: while they are changed, the old one and the new one are valid.
-Texts read_tokens(const std::string& path, Load& load) {
+// The lines of that file; none after an error.
+Texts secrets_at(const std::string& path, const std::string& what, std::size_t most, Load& load) {
   const auto file = file_at(path, load);
   if (!file) return {};
-  auto lines = read_secret_lines(*file, "token", kMostTokens);
-  if (!lines) {
-    load.problem(path, lines.error().message);
-  } else if (!std::ranges::all_of(*lines, is_visible)) {
-    load.problem(path, "a token must contain only visible ASCII characters");
-  } else {
-    return *std::move(lines);
-  }
+  auto lines = read_secret_lines(*file, what, most);
+  if (lines) return *std::move(lines);
+  load.problem(path, lines.error().message);
+  return {};
+}
+
+// One token a line: while they are changed, the old one and the new one are valid.
+Texts read_tokens(const std::string& path, Load& load) {
+  Texts all = secrets_at(path, "token", kMostTokens, load);
+  if (std::ranges::all_of(all, is_visible)) return all;
+  load.problem(path, "a token must contain only visible ASCII characters");
   return {};
 }
 
@@ -179,30 +173,25 @@ void complete_oidc(Load& load) {
     if (!load.root.has("http.oidc." + std::string(key)))
       load.problem("http.oidc", std::string(key) + " is missing: write " + key + ": " + example);
   }
-  const std::string path = "http.oidc.client_secret_file";
-  if (const auto file = file_at(path, load)) {
-    auto lines = read_secret_lines(*file, "secret", 1);
-    if (!lines) return load.problem(path, lines.error().message);
-    oidc.client_secret = lines->front();
-  }
+  for (std::string& secret : secrets_at("http.oidc.client_secret_file", "secret", 1, load))
+    oidc.client_secret = std::move(secret);
   if (load.root.has("http.oidc.ca") && oidc.issuer.starts_with("http://"))
     load.problem("http.oidc.ca", "only valid with https://, but http.oidc.issuer uses http://");
 }
 
 void complete_listen(bool names_tokens, Load& load) {
   HttpOptions& http = load.config.http;
-  const auto check = [&](const Node& around, const std::string& path) {
+  const auto check = [&](const Node& around) {
     const auto text = around.get<std::string>("http.listen");
     if (!text) return;
     if (!names_tokens && !is_loopback(parse_url("tcp://" + *text)->host))
-      load.problems.add(around.mark_at("http.listen"),
-                        path +
-                            "http.listen: not a loopback address: set http.token_file, http.tokens_file or "
-                            "http.oidc, or listen on 127.0.0.1");
+      load.wrong(around, "http.listen",
+                 "not a loopback address: set http.token_file, http.tokens_file or http.oidc, or listen on "
+                 "127.0.0.1");
   };
-  check(load.root, "");
+  check(load.root);
   for (const auto& [key, group] : load.root.entries_at("groups")) {
-    check(group, "groups." + key.text + ".");
+    check(group);
     if (key.text == load.config.groups.own)
       http.listen = group.get<std::string>("http.listen").value_or(http.listen);
   }
@@ -214,26 +203,22 @@ void complete_listen(bool names_tokens, Load& load) {
 
 }  // namespace
 
-Reader<std::string> role_word() { return choice({kRoleWords.begin(), kRoleWords.end()}); }
+Reader<Role> role() {
+  std::vector<std::pair<std::string, Role>> all;
+  for (const std::string_view word : kRoleWords) all.emplace_back(word, *role_from(word));
+  return choice<Role>(all);
+}
 
-std::optional<QueueScopePtr> read_queue_scope(Value& v) {
-  constexpr std::size_t kMostQueues = 100, kLongestQueue = 255;
+Reader<QueueScopePtr> queue_scope() {
   const std::string wanted =
       "a list of names, * matches any characters: [orders, \"billing.*\"]; leave it out for all queues";
-  if (!v.is_list(wanted)) return std::nullopt;
-  if (v.node.items.empty()) return v.wrong("expected " + wanted);
-  if (v.node.items.size() > kMostQueues)
-    return v.wrong("at most " + std::to_string(kMostQueues) + " are allowed");
-  auto patterns = v.each([](Value& item) -> std::optional<QueuePattern> {
-    const std::string& text = item.node.text;
-    if (item.node.invalid) return std::nullopt;
-    if (text.empty() || text.size() > kLongestQueue || !is_utf8(text) || text.find('\0') != std::string::npos)
-      return item.wrong("expected a name or a pattern of 1 to 255 bytes of UTF-8");
-    if (has_open_class(text)) return item.wrong("a [ without its ]: write [abc], or [[] for the character");
-    return QueuePattern(text);
-  });
-  if (!patterns) return std::nullopt;
-  return std::make_shared<const QueueScope>(*std::move(patterns));
+  const auto patterns = list_of("list of names", wanted, own("pattern", read_pattern), 100)
+                            .where([](const auto& list) { return !list.empty(); }, "expected " + wanted);
+  return {patterns.type, [=](Value& v) -> std::optional<QueueScopePtr> {
+            auto all = patterns(v);
+            if (!all) return std::nullopt;
+            return std::make_shared<const QueueScope>(*std::move(all));
+          }};
 }
 
 void complete_http(Load& load) {
@@ -283,12 +268,8 @@ void complete_api(Load& load) {
   if (in_clear && root.has("api.token_file"))
     load.problem("api.url",
                  "http:// would send the token in plain text: use https:// (http:// only for this machine)");
-  else if (in_clear && load.reports_warnings())
-    load.problems.warn(root.mark_at("api.url"),
-                       "api.url: http:// sends everything in plain text: use https://");
-  if (root.has("api.token_file") && load.reports_warnings())
-    warn_if_readable(load.problems, root.mark_at("api.token_file"), load.config.api.token_file,
-                     "api.token_file is secret");
+  else if (in_clear)
+    load.warn(root, "api.url", "http:// sends everything in plain text: use https://");
   if (load.purpose != ConfigFor::check && load.purpose != ConfigFor::api &&
       load.purpose != ConfigFor::reading)
     load.problems.add(root.mark_at("api"), std::string(kOnlyApi));

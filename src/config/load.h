@@ -1,5 +1,6 @@
 // One load of the config: the file's nodes, the table that reads them, and what is built from them. Each
-// key's reader checks a value and keeps it in its node; the builders then read the nodes of their sections.
+// key's reader checks a value and keeps it in its node; fill() copies those of a section to the members that
+// the table names, and the builders read what involves several keys.
 // Thread: one load, one thread.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeindex>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -28,76 +30,56 @@ struct Load {
   // After walk(): only what the table knows, each key once. A section is where its key is.
   Node root = {};
   Config config = {};
-  std::set<std::string> keys_used = {};  // by the table's paths, "queues.*.ladder"
+  RuleBook::Ladders ladders = {};           // after build_rules() has read them
+  std::set<std::string> keys_used = {};     // by the table's paths, "queues.*.ladder"
+  std::set<std::string> open_secrets = {};  // the files that a warning says others can read
 
   // Whether files named by keys of this path's section are read.
   bool reads_files_of(std::string_view path) const;
+  // Adds "PATH: what" where the key of `node` is, or where it should be; "" = the node itself.
+  void wrong(const Node& node, std::string_view key, const std::string& what) {
+    problems.add(node.mark_at(key), node.path_of(key) + ": " + what);
+  }
+  void problem(std::string_view path, const std::string& what) { wrong(root, path, what); }
   // Whether warnings are reported: not for commands that only use the database or the broker.
   bool reports_warnings() const { return purpose == ConfigFor::sidecar || purpose == ConfigFor::check; }
-  // Adds "PATH: what" where the key is.
-  void problem(std::string_view path, const std::string& what) {
-    problems.add(root.mark_at(path), std::string(path) + ": " + what);
+  void warn(const Node& node, std::string_view key, const std::string& what) {
+    if (reports_warnings()) problems.warn(node.mark_at(key), node.path_of(key) + ": " + what);
   }
+  // Of a file that `node` names, at most 1 MB. nullopt: it cannot be read, which is reported.
+  std::optional<std::string> text_of(const std::string& file, const Node& node);
 };
 
 // One value of the file, for its reader.
 struct Value {
   Load& load;
   Node& node;
-  std::string path;  // as in the file: "queues.orders.ladder"
   bool secret = false;
 
   // Adds "PATH: what" at the value's position.
-  std::nullopt_t wrong(const std::string& what) const { return wrong_at(node.mark, what); }
-  std::nullopt_t wrong_at(Mark at, const std::string& what) const;
+  std::nullopt_t wrong(const std::string& what) const;
   // "\"5x\"" if it may be shown, otherwise "the value of \"${X}\"" or "the value".
   std::string shown() const;
   bool may_quote() const { return !secret && !node.substituted; }
   // False: it has another kind, which is reported.
   bool is_text(std::string_view wanted) const;
-  bool is_list(std::string_view wanted) const;
-  bool is_map(std::string_view wanted) const;
+  // The same, or it has more than `most` items or entries; 0 = any number.
+  bool is_list(std::string_view wanted, std::size_t most = 0) const;
+  bool is_map(std::string_view wanted, std::size_t most = 0) const;
   // Each item of a list. nullopt: one has an error.
   template <typename Read>
   auto each(Read read) {
     std::optional<std::vector<typename std::invoke_result_t<Read&, Value&>::value_type>> all(std::in_place);
     bool ok = true;
     for (Node& item : node.items) {
-      Value one{load, item, path, secret};
+      item.path = node.path;
+      Value one{load, item, secret};
       auto value = read(one);
       ok = ok && value;
       if (ok) all->push_back(*std::move(value));
     }
     if (!ok) all.reset();
     return all;
-  }
-  // Each key and value of a map. nullopt: one has an error.
-  template <typename ReadKey, typename ReadValue>
-  auto each_entry(ReadKey read_key, ReadValue read_value) {
-    using Of = typename std::invoke_result_t<ReadValue&, Value&>::value_type;
-    std::optional<std::vector<std::pair<std::string, Of>>> all(std::in_place);
-    std::set<std::string> seen;
-    bool ok = true;
-    for (auto& [key, its] : node.entries) {
-      Value as_key{load, key, path}, as_value{load, its, path + "." + key.text, secret};
-      auto name = read_key(as_key);
-      auto value = name ? read_value(as_value) : std::nullopt;
-      if (value && !seen.insert(*name).second) {
-        wrong_at(key.mark, in_quotes(*name) + " is there twice");
-        ok = false;
-      }
-      ok = ok && value;
-      if (ok) all->emplace_back(*std::move(name), *std::move(value));
-    }
-    if (!ok) all.reset();
-    return all;
-  }
-  // Each item of a list, or the one value.
-  template <typename Read>
-  auto one_or_each(Read read) {
-    if (node.kind == Node::Kind::list) return each(read);
-    auto value = read(*this);
-    return value ? std::optional(std::vector{*std::move(value)}) : std::nullopt;
   }
 };
 
@@ -109,15 +91,70 @@ struct Reader {
 
   std::optional<T> operator()(Value& value) const { return read(value); }
   Reader as(std::string name) const { return {std::move(name), read}; }
+  // The same, and `fits` must hold for what is read. `what`: what is wrong otherwise.
+  template <typename Fits>
+  Reader where(Fits fits, std::string what) const {
+    return {type, [read = read, fits, what](Value& v) {
+              auto value = read(v);
+              if (value && !fits(*value)) value = v.wrong(what);
+              return value;
+            }};
+  }
 };
 template <typename T>
 Reader<T> own(std::string type, std::optional<T> (*read)(Value&)) {
   return {std::move(type), read};
 }
+// `wanted`: what it should be, with an example. `most`: items; 0 = any number.
+template <typename T>
+Reader<std::vector<T>> list_of(std::string type, std::string wanted, Reader<T> item, std::size_t most = 0) {
+  return {std::move(type), [=](Value& v) -> std::optional<std::vector<T>> {
+            if (!v.is_list(wanted, most)) return std::nullopt;
+            return v.each(item);
+          }};
+}
+template <typename T>
+Reader<std::vector<T>> one_or_list(std::string type, Reader<T> item) {
+  return {std::move(type), [=](Value& v) -> std::optional<std::vector<T>> {
+            if (v.node.kind == Node::Kind::list) return v.each(item);
+            auto one = item(v);
+            return one ? std::optional(std::vector<T>{*std::move(one)}) : std::nullopt;
+          }};
+}
+template <typename Map, typename T>
+Reader<Map> map_of(std::string type, std::string wanted, Reader<std::string> key, Reader<T> value,
+                   std::size_t most = 0) {
+  return {std::move(type), [=](Value& v) -> std::optional<Map> {
+            if (!v.is_map(wanted, most)) return std::nullopt;
+            std::vector<std::pair<std::string, T>> all;
+            std::set<std::string> seen;
+            bool ok = true;
+            for (auto& [its_key, its_value] : v.node.entries) {
+              its_key.path = v.node.path;
+              its_value.path = v.node.path_of(its_key.text);
+              Value as_key{v.load, its_key}, as_value{v.load, its_value, v.secret};
+              auto name = key(as_key);
+              auto read = name ? value(as_value) : std::nullopt;
+              if (read && !seen.insert(*name).second)
+                read = as_key.wrong(in_quotes(*name) + " is there twice");
+              ok = ok && read;
+              if (ok) all.emplace_back(*std::move(name), *std::move(read));
+            }
+            return ok ? std::optional(Map(all.begin(), all.end())) : std::nullopt;
+          }};
+}
 
 using Texts = std::vector<std::string>;
-using Levels = std::variant<int, std::vector<Ms>>;  // how many, or their delays
-Reader<std::string> text();                         // not empty
+inline constexpr std::size_t kLongestName = 64;
+template <typename Map>
+Texts names_of(const Map& map) {
+  Texts all;
+  for (const auto& entry : map) all.push_back(entry.first);
+  return all;
+}
+
+using Levels = std::variant<int, std::vector<Ms>>;               // how many, or their delays
+Reader<std::string> text(std::size_t most = std::string::npos);  // 1 to `most` bytes
 Reader<Ms> duration(Ms least = Ms{1}, Ms most = levels::kLongest);
 Reader<Ms> whole_seconds(Ms least, Ms most);
 Reader<int> integer(int least, int most);
@@ -125,33 +162,37 @@ Reader<double> number();
 Reader<double> percent_or_off();
 Reader<bool> boolean();
 Reader<std::string> choice(const Texts& words);
+// The same; a word stands for a value.
+template <typename T>
+Reader<T> choice(const std::vector<std::pair<std::string, T>>& meanings) {
+  Texts words;
+  for (const auto& meaning : meanings) words.push_back(meaning.first);
+  const Reader<std::string> read = choice(words);
+  return {read.type, [read, meanings](Value& v) -> std::optional<T> {
+            const auto word = read(v);
+            for (const auto& meaning : meanings) {
+              if (word == meaning.first) return meaning.second;
+            }
+            return std::nullopt;
+          }};
+}
 // 1 to `most` letters, digits and . _ -
-Reader<std::string> name(std::size_t most = 64);
+Reader<std::string> name(std::size_t most = kLongestName);
+// Has these characters alone.
+bool is_plain(std::string_view text);
 // Any valid AMQP name: at most 255 bytes.
 Reader<std::string> amqp_name();
 // A file's path; relative paths start at the config's directory. The file must be readable, if the purpose
 // needs it.
 Reader<std::string> file();
+// Warns if every user of this machine can read it.
+Reader<std::string> secret_file();
+// The same for the config itself, if there is a password in the URL and the key is secret.
 Reader<std::string> url(const Texts& schemes);
 // A list, or a comma-separated string (for environment variables).
 Reader<Texts> urls(Texts schemes);
 Reader<std::string> host_port();
 Reader<Texts> names();  // a list; * matches any characters
-Reader<Texts> pattern_or_patterns();
-
-// The part of the config that a member belongs to.
-template <typename Part>
-Part& part_of(Config& config) {
-  if constexpr (std::is_same_v<Part, BrokerOptions>) return config.broker;
-  if constexpr (std::is_same_v<Part, rabbit::Options>) return config.broker.rabbitmq;
-  if constexpr (std::is_same_v<Part, StoreOptions>) return config.store;
-  if constexpr (std::is_same_v<Part, HttpOptions>) return config.http;
-  if constexpr (std::is_same_v<Part, OidcOptions>) return config.http.oidc;
-  if constexpr (std::is_same_v<Part, OtelOptions>) return config.otel;
-  if constexpr (std::is_same_v<Part, ApiOptions>) return config.api;
-  if constexpr (std::is_same_v<Part, LogOptions>) return config.log;
-  if constexpr (std::is_same_v<Part, Config>) return config;
-}
 
 enum class When { start, live, secret };  // read at the start, or by SIGHUP, too; secret: at the start
 
@@ -161,7 +202,9 @@ struct Key {
   std::string type;      // "duration", "text", "integer", ...
   std::string fallback;  // the default, as in the file; "" = none
   When when;
-  std::function<bool(Value&)> read;  // keeps what it has read in the node
+  std::function<bool(Value&)> read;               // keeps what it has read in the node
+  std::type_index part = typeid(void);            // whose member it is; void: nobody's
+  std::function<void(void*, const Node&)> put{};  // into such a part
 
   template <typename T>
   Key(std::string its_path, Reader<T> reader, std::string its_fallback, When at)
@@ -174,17 +217,23 @@ struct Key {
           if (value) v.node.value = *std::move(value);
           return v.node.value.has_value();
         }) {}
-  // The same, and the config has a member for it.
+  // The same for a member.
   template <typename Part, typename Member, typename T>
   Key(std::string its_path, Member Part::*member, Reader<T> reader, std::string its_fallback, When at)
       : Key(std::move(its_path), reader, std::move(its_fallback), at) {
-    read = [keep = std::move(read), member](Value& v) {
-      if (!keep(v)) return false;
-      part_of<Part>(v.load.config).*member = std::any_cast<const T&>(v.node.value);
-      return true;
+    part = typeid(Part);
+    put = [member](void* to, const Node& node) {
+      static_cast<Part*>(to)->*member = std::any_cast<const T&>(node.value);
     };
   }
 };
+
+// Sets the members of `part` whose keys are there, without errors, at or below `node` (not in its lists).
+void fill(const Node& node, std::type_index type, void* part);
+template <typename Part>
+void fill(const Node& node, Part& part) {
+  fill(node, typeid(Part), &part);
+}
 
 struct Table {
   std::vector<Key> keys;
@@ -196,16 +245,9 @@ struct Table {
 // The table of all keys: a test compares examples/full.yaml and docs/configuration.md, which explain them,
 // with it.
 const Table& config_table();
-std::vector<Key> service_keys();
-std::vector<Key> rule_keys();
 
-// Reads load.root by the table: reports what is wrong. `shown`: the path of the root.
-void walk(Load& load, const Table& table = config_table(), const std::string& shown = "");
-
-// How a value is compared with another config's: its text, a URL without its password, or only the keys.
-enum class Secrecy { none, url, hidden };
-// Equal for values that mean the same: sorted by key, durations in one form.
-std::string canonical_text(const Node& value, Secrecy secrecy = Secrecy::none);
+// Reads load.root by the table: reports what is wrong.
+void walk(Load& load, const Table& table = config_table());
 
 // What an entry of these lists looks like, for errors.
 inline constexpr std::string_view kDelayForm = "{ from: EXCHANGE, to: EXCHANGE }";
@@ -215,10 +257,8 @@ inline constexpr std::string_view kRuleForm = "{ when: { type: TimeoutError }, t
 
 // "" if it is not known.
 std::string host_name();
-// "rung." if the name begins with Rung's prefix or that of a group; "" if it is a user's name.
-std::string own_prefix(const Config& config, std::string_view name);
 // Reports a queue or an exchange that is one of Rung's own, where the key names it.
-void refuse_own(const Node& node, std::string_view key, const std::string& path, Load& load);
+void refuse_own(const Node& node, std::string_view key, Load& load);
 
 // Checks that involve several keys; also reads the files with secrets and builds the rule book.
 void complete(Load& load);
@@ -232,26 +272,19 @@ void complete_api(Load& load);
 void complete_delays(Load& load);
 // A client certificate needs two files.
 void check_pair(Load& load, const std::string& section);
-// Warns if every user of this machine can read the file with a secret. `why`: what is secret.
-void warn_if_readable(Problems& problems, Mark at, const std::string& file, const std::string& why);
-// `queues` of one who may use the HTTP API: a list of patterns. nullopt after an error.
-std::optional<QueueScopePtr> read_queue_scope(Value& v);
+// `queues` of one who may use the HTTP API: a list of patterns.
+Reader<QueueScopePtr> queue_scope();
 // "reader", "operator" ...
-Reader<std::string> role_word();
+Reader<Role> role();
 
 // The rules from ladders, queues and tags; nullptr on errors.
 RuleBookPtr build_rules(Load& load);
 // The value of a key that names a ladder; "" if it names none, or one that is not there, which is reported.
-std::string ladder_at(const Node& node, std::string_view key, const std::string& path,
-                      const RuleBook::Ladders& ladders, Load& load);
-// The lists of `rules`; warns of rules that never match.
-RuleBook::RuleLists build_rule_lists(const RuleBook::Ladders& ladders, Load& load);
-// Finds rules that snooze a message from queue to queue in a circle.
-void check_snooze_loops(const RuleBook& rules, Load& load);
+std::string ladder_at(const Node& node, std::string_view key, Load& load);
 // nullptr: there are no `causes`.
 CauseRulesPtr build_cause_rules(Load& load);
 // `error_queues`, those of this process's group.
-ErrorQueuesPtr build_error_queues(const RuleBook::Ladders& ladders, Load& load);
+ErrorQueuesPtr build_error_queues(Load& load);
 // nullptr: not a valid dialect; the problems say why.
 DialectPtr parse_dialect(std::string_view yaml, Problems& problems);
 // The built-in dialects, and those of the config's files, which it reads.

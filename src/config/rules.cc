@@ -1,5 +1,7 @@
-// Builds the rule book from ladders, queues with their gates, tags and rule lists.
+// Builds the rule book from ladders, queues with their gates, tags and lists of rules, and `causes`: checks
+// what involves several keys, and warns of rules that never match.
 #include <algorithm>
+#include <functional>
 
 #include "levels/ready.h"
 #include "src/config/load.h"
@@ -13,12 +15,11 @@ using Ladders = RuleBook::Ladders;
 constexpr std::size_t kMostPatterns = 1000;
 
 std::optional<levels::Ladder> ladder_of_list(const Node& node, const Node& list,
-                                             const std::vector<Ms>& delays, const std::string& path,
-                                             Problems& problems) {
+                                             const std::vector<Ms>& delays, Load& load) {
   for (const auto* extra : {"base", "factor", "max"}) {
     if (!node.has(extra)) continue;
-    problems.add(node.mark_at(extra), path + ": levels is a list of delays, so " + extra +
-                                          " has no effect: remove it, or make levels a number");
+    load.problems.add(node.mark_at(extra), node.path + ": levels is a list of delays, so " + extra +
+                                               " has no effect: remove it, or make levels a number");
     return std::nullopt;
   }
   auto ladder = levels::Ladder::from_list(delays, node.get<double>("jitter").value_or(0));
@@ -29,204 +30,162 @@ std::optional<levels::Ladder> ladder_of_list(const Node& node, const Node& list,
     if (!levels::Ladder::from_list({delays.begin(), end})) at = list.items[n - 1].mark;
   }
   // Values from the environment are not quoted.
-  problems.add(at,
-               path + ": " +
-                   (node.is_from_environment()
-                        ? "invalid delays: 1 to 1000 of them, none zero, none shorter than the previous one"
-                        : ladder.error()));
+  load.problems.add(
+      at, node.path + ": " +
+              (node.is_from_environment()
+                   ? "invalid delays: 1 to 1000 of them, none zero, none shorter than the previous one"
+                   : ladder.error()));
   return std::nullopt;
 }
 
-std::optional<levels::Ladder> ladder_of(const Node& node, const std::string& path, Problems& problems) {
+std::optional<levels::Ladder> ladder_of(const Node& node, Load& load) {
   if (node.invalid) return std::nullopt;
   const Levels levels = node.get<Levels>("levels").value_or(Levels());
-  if (const auto delays = node.get<std::vector<Ms>>())
-    return ladder_of_list(node, node, *delays, path, problems);
+  if (const auto delays = node.get<std::vector<Ms>>()) return ladder_of_list(node, node, *delays, load);
   if (const auto* delays = std::get_if<std::vector<Ms>>(&levels))
-    return ladder_of_list(node, *node.find("levels"), *delays, path, problems);
+    return ladder_of_list(node, *node.find("levels"), *delays, load);
   bool complete = true;
-  for (const auto* needed : {"base", "levels"}) {
+  for (const std::string needed : {"base", "levels"}) {
     if (node.has(needed)) continue;
     complete = false;
-    problems.add(node.mark, path + ": " + needed +
-                                " is missing: write e.g. { base: 10s, factor: 2, max: 1h, levels: 12 }");
+    load.wrong(node, "", needed + " is missing: write e.g. { base: 10s, factor: 2, max: 1h, levels: 12 }");
   }
   if (!complete) return std::nullopt;
   levels::Exponential spec;
-  spec.base = node.get<Ms>("base").value_or(spec.base);
-  spec.factor = node.get<double>("factor").value_or(spec.factor);
-  spec.max = node.get<Ms>("max").value_or(spec.max);
+  fill(node, spec);
   spec.levels = std::get<int>(levels);
   auto ladder = levels::Ladder::from_exponential(spec, node.get<double>("jitter").value_or(0));
   if (ladder) return *ladder;
   // The error begins with the name of the invalid key.
   const std::string key = ladder.error().substr(0, ladder.error().find(' '));
-  problems.add(node.mark_at(key),
-               path + ": " +
-                   (node.is_from_environment()
-                        ? "invalid ladder: check base, factor (at least 1), max (not below base) and levels"
-                        : ladder.error()));
+  load.problems.add(
+      node.mark_at(key),
+      node.path + ": " +
+          (node.is_from_environment()
+               ? "invalid ladder: check base, factor (at least 1), max (not below base) and levels"
+               : ladder.error()));
   return std::nullopt;
 }
 
-// nullopt if it is not set, or invalid. `path`: of the queue or tag.
-std::optional<Silence> silence_of(const Node& queue, const std::string& path, Problems& problems) {
-  const Node* const success = queue.find("success");
+// nullopt if it is not set, or invalid.
+std::optional<Silence> silence_of(const Node& queue_or_tag, Load& load) {
+  const Node* const success = queue_or_tag.find("success");
   if (success == nullptr || success->kind != Node::Kind::map || success->invalid) return std::nullopt;
   const auto presumed = success->get<Ms>("presumed_after"), reported = success->get<Ms>("reported_within");
   if (presumed && !reported) return Silence{Silence::Means::success, *presumed};
   if (reported && !presumed) return Silence{Silence::Means::failure, *reported};
-  problems.add(presumed ? success->entries.back().value.mark : success->mark,
-               path + ".success: " +
-                   (presumed ? "presumed_after (silence is success) and reported_within (silence is failure) "
-                               "cannot be combined: keep one"
-                             : "write presumed_after (silence is success) or reported_within (silence is "
-                               "failure)"));
+  load.problems.add(
+      presumed ? success->entries.back().value.mark : success->mark,
+      success->path + (presumed ? ": presumed_after (silence is success) and reported_within (silence is "
+                                  "failure) cannot be combined: keep one"
+                                : ": write presumed_after (silence is success) or reported_within "
+                                  "(silence is failure)"));
   return std::nullopt;
 }
 
-// From its keys, and those of the defaults.
-class GateBuilder {
- public:
-  GateBuilder(const Node& queue, const Node* defaults, const std::string& path, Load& load)
-      : queue_(queue), defaults_(defaults), path_(path), load_(load) {}
-
-  GateRules build(const Silence& silence) const {
-    GateRules out;
-    set("rate", out.rate);
-    if (complete("rate_by", "header", "rate", "{ header: tenant, rate: 5/s }"))
-      out.rate_by = RateBy{*get<std::string>("rate_by.header"), *get<double>("rate_by.rate")};
-    if (complete("window", "allow", "zone", "{ allow: \"Mon-Fri 08:00-18:00\", zone: Europe/Berlin }"))
-      out.window = window();
-    if (at("breaker") != nullptr) out.breaker = breaker(silence);
-    out.retry_after.cap = get<Ms>("retry_after.cap");
-    out.retry_after.pauses_queue = get<std::string>("retry_after.pauses") == "queue";
-    set("retry_after.max", out.retry_after.longest_hold);
-    if (at("retry_after.max") != nullptr && !out.retry_after.pauses_queue && concerns("retry_after"))
-      problem("retry_after",
-              "max limits how long the whole queue is held back, and pauses: message holds back none: "
-              "write pauses: queue, or remove max");
-    return out;
-  }
-
- private:
-  // The queue's, else that of the defaults; nullptr: neither has it, without errors.
-  const Node* at(const std::string& key) const {
-    for (const Node* of : {&queue_, defaults_}) {
-      if (of != nullptr && of->valid("gate." + key)) return of->find("gate." + key);
+// The section, and what the defaults have where it leaves something out. Either may be nullptr.
+Node with_defaults(const Node* section, const Node* defaults) {
+  if (section == nullptr) return defaults != nullptr ? *defaults : Node();
+  Node both = *section;
+  if (defaults == nullptr) return both;
+  for (const Entry& entry : defaults->entries) {
+    const auto same = [&](const Entry& own) { return own.key.text == entry.key.text; };
+    const auto own = std::ranges::find_if(both.entries, same);
+    if (own == both.entries.end()) {
+      both.entries.push_back(entry);
+    } else {
+      own->value = with_defaults(&own->value, &entry.value);
     }
-    return nullptr;
   }
-  template <typename T>
-  std::optional<T> get(const std::string& key) const {
-    const Node* const node = at(key);
-    return node != nullptr ? node->get<T>() : std::nullopt;
-  }
-  template <typename T>
-  void set(const std::string& key, T& out) const {
-    if (auto value = get<T>(key)) out = *std::move(value);
-  }
+  return both;
+}
+
+// `defaults`: nullptr while the defaults themselves are built.
+GateRules gate_of(const Node& queue, const Node* defaults, const Silence& silence, Load& load) {
+  Node gate = with_defaults(queue.find("gate"), defaults != nullptr ? defaults->find("gate") : nullptr);
+  gate.path = queue.path_of("gate");
   // An error in what comes from the defaults alone is reported there.
-  bool concerns(const std::string& section) const {
-    return defaults_ == nullptr || queue_.valid("gate." + section);
-  }
-  void problem(const std::string& key, const std::string& what) const {
-    load_.problems.add(at(key)->mark, path_ + ".gate." + key + ": " + what);
-  }
-
+  const auto is_own = [&](const std::string& section) { return queue.valid("gate." + section); };
+  const auto wrong = [&](const std::string& section, const std::string& what) {
+    if (is_own(section)) load.wrong(gate, section, what);
+  };
   // Whether the section is there with both keys; reports the one that is missing.
-  bool complete(const std::string& section, const std::string& first, const std::string& second,
-                const std::string& example) const {
-    if (at(section) == nullptr) return false;
-    const bool has_first = at(section + "." + first) != nullptr;
-    const bool has_second = at(section + "." + second) != nullptr;
-    if (has_first && has_second) return true;
-    const std::string missing = has_first    ? second + " is"
-                                : has_second ? first + " is"
-                                             : first + " and " + second + " are";
-    if (concerns(section)) problem(section, missing + " missing: write " + example);
-    return false;
-  }
-
-  std::shared_ptr<const TimeWindow> window() const {
-    auto parsed = TimeWindow::parse(*get<Texts>("window.allow"), *get<std::string>("window.zone"));
-    if (parsed) return std::make_shared<const TimeWindow>(*std::move(parsed));
-    // Both parts were accepted alone; the system's database may have gone away since.
-    problem("window", parsed.error().message);
-    return nullptr;
-  }
-
-  BreakerRules breaker(const Silence& silence) const {
-    BreakerRules out;
-    set("breaker.open_after", out.open_after);
-    set("breaker.of_last", out.of_last);
-    set("breaker.only", out.only);
-    set("breaker.wait", out.wait);
-    set("breaker.probes", out.probes);
-    set("breaker.probe_timeout", out.probe_timeout);
-    set("breaker.close_after", out.close_after);
-    if (out.open_after > out.of_last && concerns("breaker")) {
-      const std::string of_last = std::to_string(out.of_last);
-      problem("breaker", "open_after (" + std::to_string(out.open_after) + ") is more than of_last (" +
-                             of_last + "), so it would never open: write open_after: " + of_last +
-                             " or less, or a larger of_last");
+  const auto complete = [&](const std::string& section, const char* first, const char* second,
+                            const std::string& example) {
+    std::string missing;
+    for (const char* key : {first, second}) {
+      if (!gate.valid(section + "." + key)) missing += (missing.empty() ? "" : " and ") + std::string(key);
     }
-    // Once for all queues that have both from the defaults.
-    if (load_.reports_warnings() && silence.means == Silence::Means::success &&
-        (concerns("breaker") || queue_.has("success")))
-      load_.problems.warn(at("breaker")->mark, path_ + ".gate.breaker: a delivery without an answer for " +
-                                                   levels::format_duration(silence.after) +
-                                                   " counts as a success: set success.reported_within if "
-                                                   "consumers report their results");
-    return out;
+    if (!gate.valid(section) || missing.empty()) return gate.valid(section);
+    const bool both = missing.find(' ') != std::string::npos;
+    wrong(section, missing + (both ? " are" : " is") + " missing: write " + example);
+    return false;
+  };
+  GateRules out;
+  fill(gate, out);
+  fill(gate, out.retry_after);
+  if (complete("rate_by", "header", "rate", "{ header: tenant, rate: 5/s }"))
+    fill(gate, out.rate_by.emplace());
+  if (complete("window", "allow", "zone", "{ allow: \"Mon-Fri 08:00-18:00\", zone: Europe/Berlin }")) {
+    auto parsed = TimeWindow::parse(*gate.get<Texts>("window.allow"), *gate.get<std::string>("window.zone"));
+    // Both parts were accepted alone; the system's database may have gone away since.
+    if (!parsed) wrong("window", parsed.error().message);
+    if (parsed) out.window = std::make_shared<const TimeWindow>(*std::move(parsed));
   }
-
-  const Node& queue_;
-  const Node* const defaults_;  // nullptr: the queue is the defaults
-  const std::string& path_;     // "queues.orders"
-  Load& load_;
-};
+  if (gate.valid("retry_after.max") && !out.retry_after.pauses_queue)
+    wrong("retry_after",
+          "max limits how long the whole queue is held back, and pauses: message holds back none: write "
+          "pauses: queue, or remove max");
+  if (!gate.valid("breaker")) return out;
+  BreakerRules& breaker = out.breaker.emplace();
+  fill(gate, breaker);
+  if (breaker.open_after > breaker.of_last) {
+    const std::string of_last = std::to_string(breaker.of_last);
+    wrong("breaker", "open_after (" + std::to_string(breaker.open_after) + ") is more than of_last (" +
+                         of_last + "), so it would never open: write open_after: " + of_last +
+                         " or less, or a larger of_last");
+  }
+  // Once for all queues that have both from the defaults.
+  if (silence.means == Silence::Means::success && (is_own("breaker") || queue.has("success")))
+    load.warn(gate, "breaker",
+              "a delivery without an answer for " + levels::format_duration(silence.after) +
+                  " counts as a success: set success.reported_within if consumers report their results");
+  return out;
+}
 
 // The list that the queue names; "": none, or one that is not there, which is reported.
-std::string rules_at(const Node& queue, const std::string& path, Load& load) {
+std::string rules_at(const Node& queue, Load& load) {
   const auto wanted = queue.get<std::string>("rules");
   Texts known;
   for (const Entry& list : load.root.entries_at("rules")) known.push_back(list.key.text);
   if (!wanted || std::ranges::find(known, *wanted) != known.end()) return wanted.value_or("");
-  load.problems.add(queue.mark_at("rules"),
-                    path + ".rules: there is no such list under rules" + did_you_mean(*wanted, known));
+  load.wrong(queue, "rules", "there is no such list under rules" + did_you_mean(*wanted, known));
   return {};
 }
 
 // `otherwise`: of the keys that it leaves out. `defaults`: nullptr while the defaults themselves are built.
-QueueRules rules_of(const Node& queue, const std::string& path, const QueueRules& otherwise,
-                    const Node* defaults, const Ladders& ladders, Load& load) {
+QueueRules rules_of(const Node& queue, const QueueRules& otherwise, const Node* defaults, Load& load) {
   QueueRules rules = otherwise;
-  if (auto ladder = ladder_at(queue, "ladder", path + ".ladder", ladders, load); !ladder.empty())
-    rules.ladder = std::move(ladder);
-  if (auto list = rules_at(queue, path, load); !list.empty()) rules.rules = std::move(list);
-  rules.silence = silence_of(queue, path, load.problems).value_or(otherwise.silence);
-  if (const auto parked = queue.get<std::string>("parked")) rules.publish_parked = parked == "publish";
-  rules.catch_up = queue.get<int>("catch_up").value_or(otherwise.catch_up);
-  if (const auto word = queue.get<std::string>("attachment")) rules.needs_attachment = word == "required";
-  if (const auto late_by = queue.get<Ms>("late_by")) rules.late_by = late_by;
-  rules.give_up.attempts = queue.get<int>("give_up.attempts").value_or(otherwise.give_up.attempts);
-  if (const auto after = queue.get<Ms>("give_up.after")) rules.give_up.after = after;
-  rules.gate = GateBuilder(queue, defaults, path, load).build(rules.silence);
+  fill(queue, rules);
+  fill(queue, rules.give_up);
+  if (auto ladder = ladder_at(queue, "ladder", load); !ladder.empty()) rules.ladder = std::move(ladder);
+  if (auto list = rules_at(queue, load); !list.empty()) rules.rules = std::move(list);
+  rules.silence = silence_of(queue, load).value_or(otherwise.silence);
+  rules.gate = gate_of(queue, defaults, rules.silence, load);
   return rules;
 }
 
-TagRules tag_of(const Node& tag, const std::string& path, const Ladders& ladders, Load& load) {
+TagRules tag_of(const Node& tag, Load& load) {
   if (tag.has("queue") && (tag.has("exchange") || tag.has("routing_key")))
-    load.problems.add(tag.mark_at("queue"), path + ": queue cannot be combined with exchange or routing_key");
+    load.problems.add(tag.mark_at("queue"),
+                      tag.path + ": queue cannot be combined with exchange or routing_key");
   if (tag.has("routing_key") && !tag.has("exchange") && !tag.has("queue"))
-    load.problems.add(tag.mark_at("routing_key"),
-                      path + ".routing_key: requires exchange; for a queue use queue");
+    load.wrong(tag, "routing_key", "requires exchange; for a queue use queue");
   // A due message would return to Rung at once, as another row each time.
-  for (const std::string key : {"queue", "exchange"}) refuse_own(tag, key, path + "." + key, load);
-  return {{tag.text_at("queue"), tag.text_at("exchange"), tag.text_at("routing_key")},
-          ladder_at(tag, "ladder", path + ".ladder", ladders, load),
-          silence_of(tag, path, load.problems)};
+  for (const auto* key : {"queue", "exchange"}) refuse_own(tag, key, load);
+  TagRules rules{{}, ladder_at(tag, "ladder", load), silence_of(tag, load)};
+  fill(tag, rules.target);
+  return rules;
 }
 
 TargetRules targets_of(Load& load) {
@@ -234,8 +193,7 @@ TargetRules targets_of(Load& load) {
   TargetRules targets;
   if (!load.config.broker.prefix.empty()) targets.own = load.config.broker.prefix + ".";
   targets.groups = load.config.groups;
-  targets.allow = root.get<Texts>("broker.targets.allow");
-  targets.deny = root.texts_at("broker.targets.deny");
+  fill(root, targets);
   const auto add = [&](const Node& node, std::string_view key) {
     if (auto name = node.get<std::string>(key)) targets.configured.insert(*std::move(name));
   };
@@ -247,11 +205,10 @@ TargetRules targets_of(Load& load) {
     }
     targets.configured_patterns.push_back(pattern);
     // broker.targets.allow restricts which queues headers may name, and every queue of this config is one.
-    if (load.reports_warnings() && targets.allow && pattern.head().empty())
-      load.problems.warn(queue.mark, "queues." + key.text +
-                                         ": headers may name every queue that matches, whatever "
-                                         "broker.targets.allow says: begin the pattern with a part of the "
-                                         "name, or use defaults:");
+    if (targets.allow && pattern.head().empty())
+      load.warn(queue, "",
+                "headers may name every queue that matches, whatever broker.targets.allow says: begin the "
+                "pattern with a part of the name, or use defaults:");
   }
   // Also those of other groups: existing tasks of a queue continue when the queue moves to another group.
   for (const QueueGroups::Group& group : groups_of(load).all) {
@@ -289,6 +246,142 @@ const Node* defaults_of(Load& load) {
   return old;
 }
 
+FailureRule rule_of(const Node& node, Load& load) {
+  FailureRule rule;
+  rule.name = node.path.substr(node.path.find('.') + 1);
+  fill(node, rule);
+  fill(node, rule.when);
+  RuleAction& then = rule.then;
+  fill(node, then);
+  const bool snoozes = node.has("then.snooze"), climbs = node.has("then.ladder");
+  if (snoozes) then.kind = RuleAction::Kind::snooze;
+  then.ladder = ladder_at(node, "then.ladder", load);
+  // Where the rule begins.
+  const auto problem = [&](const std::string& what) { load.problems.add(node.mark, node.path + what); };
+  if (!node.get<RuleAction::Kind>("then") && node.entries_at("then").empty())
+    problem(": then is missing: write e.g. { when: { type: TimeoutError }, then: park }");
+  if (snoozes && (then.delay || climbs))
+    problem(".then: snooze keeps the level: it cannot be combined with delay or ladder");
+  if (then.delay && climbs) problem(".then: delay and ladder cannot be combined: keep one");
+  refuse_own(node, "then.to", load);
+  if (rule.type_from && rule.type_from->groups == 0)
+    load.wrong(node, "type_from",
+               "the expression has no group: write parentheses around the type, e.g. "
+               "/^([A-Za-z.]+Error):/");
+  return rule;
+}
+
+bool may_match(const FailureRule& rule, const std::string& queue) {
+  const auto& patterns = rule.when.queues;
+  return patterns.empty() ||
+         std::ranges::any_of(patterns, [&](const auto& pattern) { return matches_pattern(pattern, queue); });
+}
+
+void warn_of_useless(const Entry& entry, const std::vector<FailureRule>& rules, Load& load) {
+  const std::string& name = entry.key.text;
+  const std::vector<Node>& items = entry.value.items;
+  for (const auto& [rule, by] : shadowed(rules))
+    load.warn(items[rule], "",
+              "never matches, because rule " + std::to_string(by + 1) + " matches all of its failures first");
+  const bool inherited = load.root.get<std::string>("defaults.rules") == name;
+  Texts queues;
+  bool any_name = inherited;  // also of queues whose names are not known here
+  for (const auto& [key, queue] : load.root.entries_at("queues")) {
+    const auto its = queue.get<std::string>("rules");
+    if (its ? its != name : !inherited) continue;
+    const QueuePattern pattern(key.text);
+    queues.push_back(pattern.only_name().value_or(key.text));
+    any_name = any_name || !pattern.only_name();
+  }
+  if (queues.empty() && !inherited)
+    load.warn(entry.key, "", "not used: write rules: " + name + " at a queue, or under defaults");
+  if (queues.empty() || any_name) return;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (std::ranges::none_of(queues, [&](const auto& queue) { return may_match(rules[i], queue); }))
+      load.warn(items[i], "when.queue", "never matches: no queue with these rules has such a name");
+  }
+}
+
+// nullptr on errors.
+FailureRulesPtr build_list(const Entry& entry, Load& load) {
+  const auto before = load.problems.count();
+  std::vector<FailureRule> rules;
+  for (const Node& item : entry.value.items) {
+    if (!item.invalid) rules.push_back(rule_of(item, load));
+  }
+  if (entry.value.invalid || load.problems.count() != before) return nullptr;
+  warn_of_useless(entry, rules, load);
+  return std::make_shared<const FailureRules>(std::move(rules));
+}
+
+// Finds rules that move a message between queues in a circle by snoozes: since a snoozed attempt is not
+// counted, no ladder ends it.
+void check_snooze_loops(const RuleBook& book, Load& load) {
+  struct Move {
+    std::string from;
+    const FailureRule* rule = nullptr;  // of the list of `from`
+  };
+  std::set<std::string> seen, told;
+  std::vector<Move> path;
+  // Whatever the failure is, this rule decides.
+  const auto always_matches = [&](const Move& move) {
+    RuleConditions others = move.rule->when;
+    others.queues.clear();
+    return others.empty() && std::none_of(book.failure_rules(move.from)->rules().data(), move.rule,
+                                          [&](const auto& rule) { return may_match(rule, move.from); });
+  };
+  const auto report = [&](auto circle) {
+    std::string shown;
+    bool certain = true;
+    for (; circle != path.end(); ++circle) {
+      if (book.queue(circle->from).give_up.after) return;  // it ends
+      shown += circle->from + " -> ";
+      certain = certain && always_matches(*circle);
+    }
+    const FailureRule& closing = *path.back().rule;
+    if (!told.insert(closing.name).second) return;
+    const std::string text = "snoozes move a message in a circle (" + shown + closing.then.to +
+                             "), and a snoozed attempt is not counted: remove one of these rules, or set "
+                             "give_up.after for one of the queues";
+    for (const auto& [key, list] : load.root.entries_at("rules")) {
+      const auto node = std::ranges::find(list.items, "rules." + closing.name, &Node::path);
+      if (node == list.items.end()) continue;
+      if (certain) {
+        load.wrong(*node, "then.to", text);
+      } else {
+        load.warn(*node, "then.to", text + ". Rung parks it after 100 uncounted attempts");
+      }
+    }
+  };
+  // Depth first. A move to a queue of the path closes a circle.
+  const std::function<void(const std::string&)> follow = [&](const std::string& queue) {
+    seen.insert(queue);
+    const FailureRules* const list = book.failure_rules(queue);
+    if (list == nullptr) return;
+    for (const FailureRule& rule : list->rules()) {
+      const std::string& to = rule.then.to;
+      if (rule.then.kind != RuleAction::Kind::snooze || to.empty() || to == queue || !may_match(rule, queue))
+        continue;
+      path.push_back({queue, &rule});
+      const auto begin = std::ranges::find(path, to, &Move::from);
+      if (begin != path.end()) {
+        report(begin);
+      } else if (!seen.contains(to)) {
+        follow(to);
+      }
+      path.pop_back();
+    }
+  };
+  std::set<std::string> queues;
+  for (const auto& [name, queue] : book.queues()) queues.insert(name);
+  for (const auto& [name, list] : book.rule_lists()) {
+    for (const FailureRule& rule : list->rules()) queues.insert(rule.then.to);
+  }
+  for (const std::string& queue : queues) {
+    if (!queue.empty() && !seen.contains(queue)) follow(queue);
+  }
+}
+
 }  // namespace
 
 const Ladders& ready_ladders() {
@@ -311,7 +404,7 @@ const Ladders& ready_ladders() {
       load.root = within("ladders", within(name, *std::move(ladder)));
       walk(load);
       for (const Entry& entry : load.root.entries_at("ladders")) {
-        if (auto built = ladder_of(entry.value, "", problems)) ladders.emplace(name, *std::move(built));
+        if (auto built = ladder_of(entry.value, load)) ladders.emplace(name, *std::move(built));
       }
     }
     return ladders;
@@ -319,77 +412,87 @@ const Ladders& ready_ladders() {
   return all;
 }
 
-std::string ladder_at(const Node& node, std::string_view key, const std::string& path, const Ladders& ladders,
-                      Load& load) {
+std::string ladder_at(const Node& node, std::string_view key, Load& load) {
   const auto wanted = node.get<std::string>(key);
-  if (!wanted || ladders.contains(*wanted)) return wanted.value_or("");
-  Texts known;
-  std::string list;
-  for (const auto& [name, ladder] : ladders) {
-    known.push_back(name);
-    list += (list.empty() ? "" : ", ") + name;
-  }
+  if (!wanted || load.ladders.contains(*wanted)) return wanted.value_or("");
+  const Texts there = names_of(load.ladders);
+  Texts known = there;
   for (const Entry& ladder : load.root.entries_at("ladders")) {
     if (ladder.key.text == *wanted) return {};  // it is invalid, which is reported
     known.push_back(ladder.key.text);
   }
-  load.problems.add(
-      node.mark_at(key),
-      path + ": unknown ladder" +
-          (node.find(key)->substituted
-               ? ": it is neither under ladders nor predefined"
-               : " " + in_quotes(*wanted) + did_you_mean(*wanted, known, ": available ladders: " + list)));
+  load.wrong(
+      node, key,
+      "unknown ladder" + (node.find(key)->substituted
+                              ? ": it is neither under ladders nor predefined"
+                              : " " + in_quotes(*wanted) +
+                                    did_you_mean(*wanted, known, ": available ladders: " + joined(there))));
   return {};
 }
 
 RuleBookPtr build_rules(Load& load) {
-  Problems& problems = load.problems;
-  Ladders ladders;
   for (const auto& [key, node] : load.root.entries_at("ladders")) {
-    if (auto ladder = ladder_of(node, "ladders." + key.text, problems))
-      ladders.insert_or_assign(key.text, *std::move(ladder));
+    if (auto ladder = ladder_of(node, load)) load.ladders.insert_or_assign(key.text, *std::move(ladder));
   }
   // Predefined ladders are used if the file has none of that name: for its queues, and for the header
   // retry-ladder.
-  ladders.insert(ready_ladders().begin(), ready_ladders().end());
+  load.ladders.insert(ready_ladders().begin(), ready_ladders().end());
 
   // Keys that a queue leaves out come from the defaults, then from the top level, then from the key table.
   QueueRules base;
-  base.publish_parked = load.root.get<std::string>("parked") == "publish";
+  base.publish_parked = load.root.get<bool>("parked").value_or(base.publish_parked);
   base.catch_up = load.root.get<int>("catch_up").value_or(base.catch_up);
   const Node* const defaults = defaults_of(load);
-  if (defaults != nullptr)
-    base = rules_of(*defaults, defaults == load.root.find("defaults") ? "defaults" : "queues.default", base,
-                    nullptr, ladders, load);
+  if (defaults != nullptr) base = rules_of(*defaults, base, nullptr, load);
   RuleBook::Queues queues;
   RuleBook::Patterns patterns;
   for (const auto& [key, queue] : load.root.entries_at("queues")) {
     if (&queue == defaults) continue;
     QueuePattern pattern(key.text);
-    const std::string path = "queues." + key.text;
-    QueueRules rules = rules_of(queue, path, base, defaults, ladders, load);
+    QueueRules rules = rules_of(queue, base, defaults, load);
     if (!pattern.only_name()) {
       patterns.push_back({std::move(pattern), std::move(rules)});
     } else if (!queues.emplace(*pattern.only_name(), std::move(rules)).second) {
-      problems.add(queue.mark, path + ": the queue " + in_quotes(*pattern.only_name()) +
-                                   " has another entry: [c] stands for the character c");
+      load.wrong(queue, "",
+                 "the queue " + in_quotes(*pattern.only_name()) +
+                     " has another entry: [c] stands for the character c");
     }
   }
   if (patterns.size() > kMostPatterns)
-    problems.add({}, "queues: more than " + std::to_string(kMostPatterns) + " patterns");
+    load.problems.add({}, "queues: more than " + std::to_string(kMostPatterns) + " patterns");
   RuleBook::Tags tags;
-  for (const auto& [key, tag] : load.root.entries_at("tags"))
-    tags.emplace(key.text, tag_of(tag, "tags." + key.text, ladders, load));
+  for (const auto& [key, tag] : load.root.entries_at("tags")) tags.emplace(key.text, tag_of(tag, load));
   TargetRules targets = targets_of(load);
-  RuleBook::RuleLists lists = build_rule_lists(ladders, load);
-  ErrorQueuesPtr errors = build_error_queues(ladders, load);
-  if (!problems.empty()) return nullptr;
-  auto book = std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), std::move(tags),
+  RuleBook::RuleLists lists;
+  for (const Entry& entry : load.root.entries_at("rules")) {
+    if (auto built = build_list(entry, load)) lists.insert_or_assign(entry.key.text, std::move(built));
+  }
+  ErrorQueuesPtr errors = build_error_queues(load);
+  if (!load.problems.empty()) return nullptr;
+  auto book = std::make_shared<const RuleBook>(load.ladders, std::move(queues), std::move(tags),
                                                std::move(base), std::move(targets), std::move(lists),
                                                std::move(errors), std::move(patterns));
   check_snooze_loops(*book, load);
-  if (!problems.empty()) return nullptr;
-  return book;
+  return load.problems.empty() ? book : nullptr;
+}
+
+CauseRulesPtr build_cause_rules(Load& load) {
+  std::vector<CauseRule> rules;
+  const std::vector<Node>& items = load.root.items_at("causes");
+  if (items.size() > kMostCauseRules)
+    load.wrong(items[kMostCauseRules], "",
+               "too many: at most " + std::to_string(kMostCauseRules) + " entries");
+  for (const Node& item : items) {
+    if (item.invalid) continue;
+    const auto match = item.get<RuleRegex>("match"), mask = item.get<RuleRegex>("mask");
+    const auto as = item.get<std::string>("as");
+    if (match ? as && !mask : mask && !as) {
+      rules.push_back({match ? *match : *mask, as.value_or("")});
+    } else {
+      load.wrong(item, "", "write " + std::string(kCauseForm));
+    }
+  }
+  return rules.empty() ? nullptr : std::make_shared<const CauseRules>(std::move(rules));
 }
 
 }  // namespace rung::confile

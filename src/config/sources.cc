@@ -1,28 +1,122 @@
 // Where messages come from besides failed ones: `delays`, from an exchange that Rung declares to one that it
 // only publishes to, and `error_queues`, from queues to which a framework publishes failures, both without
-// loops.
-#include "src/config/load.h"
-#include "src/core/base/secret_file.h"
+// loops; and the dialects of frameworks, which are files: the built-in ones, and the user's.
+#include <algorithm>
 
-namespace rung::confile {
+#include "plugin/rabbitmq/dialects/ready.h"
+#include "src/config/load.h"
+#include "src/core/message/header_values.h"
+
+namespace rung {
+namespace confile {
 namespace {
 
-constexpr std::string_view kNoLadder = "none", kDefaultDialect = "plain";
-constexpr std::size_t kMostDialectBytes = 1024UL * 1024;
+constexpr std::string_view kReadingForm =
+    "{ header: NAME }, { property: NAME }, { body: true, json: /POINTER }, { queue_name: true } or "
+    "{ routing_key: true }, with json, match and as if needed";
 
-std::string entry_place(std::string_view list, std::size_t i) {
-  return std::string(list) + "[" + std::to_string(i + 1) + "]";
+constexpr std::pair<const char*, Readings Dialect::*> kReadingKeys[] = {
+    {"queue", &Dialect::queue},       {"error_type", &Dialect::error_type},  {"error", &Dialect::error},
+    {"stack", &Dialect::stack},       {"failed_at", &Dialect::failed_at},    {"executor", &Dialect::executor},
+    {"exchange", &Dialect::exchange}, {"routing_key", &Dialect::routing_key}};
+constexpr std::pair<const char*, Reading::From> kSources[] = {{"header", Reading::From::header},
+                                                              {"property", Reading::From::property},
+                                                              {"body", Reading::From::body},
+                                                              {"queue_name", Reading::From::queue_name},
+                                                              {"routing_key", Reading::From::routing_key}};
+
+std::optional<std::string> read_removed(Value& v) {
+  auto pattern = text()(v);
+  if (pattern && (matches_pattern(*pattern, header::kId) || is_own_header(*pattern)))
+    return v.wrong(in_quotes(*pattern) +
+                   " matches headers that Rung needs, such as retry-id: name the framework's headers");
+  return pattern;
 }
 
+std::optional<std::string> read_property(Value& v) {
+  const auto known = property_names();
+  return choice({known.begin(), known.end()})(v);
+}
+
+std::optional<ValuePattern> read_pattern(Value& v) {
+  const auto expression = text()(v);
+  if (!expression) return std::nullopt;
+  auto compiled = ValuePattern::compile(*expression);
+  if (!compiled) return v.wrong("not a regular expression: " + compiled.error().message);
+  return *std::move(compiled);
+}
+
+const Table& dialect_table() {
+  static const Table table = [] {
+    using enum When;
+    using Form = Reading::Form;
+    const Reader<Texts> texts = one_or_list("texts", text());
+    const Reader<std::string> pointer =
+        text().where([](const std::string& text) { return text.starts_with('/'); },
+                     "a pointer begins with /, like /error/message");
+    const Reader<std::string> yes = choice({"true"});
+    Table all;
+    all.keys = {{"name", &Dialect::name, text(), "", start},
+                {"about", &Dialect::about, text(), "", start},
+                {"versions", &Dialect::versions, text(), "", start},
+                {"sources", &Dialect::sources, texts, "", start},
+                {"notes", &Dialect::notes, texts, "", start},
+                {"remove", &Dialect::remove, one_or_list("texts", own("text", read_removed)), "", start}};
+    for (const auto& [key, member] : kReadingKeys) {
+      all.lists.emplace_back(key, kReadingForm);
+      const std::string of = std::string(key) + ".*.";
+      all.keys.insert(all.keys.end(),
+                      {{of + "header", &Reading::name, text(), "", start},
+                       {of + "property", &Reading::name, own("property", read_property), "", start},
+                       {of + "body", yes, "", start},
+                       {of + "queue_name", yes, "", start},
+                       {of + "routing_key", yes, "", start},
+                       {of + "json", &Reading::json_pointer, pointer, "", start},
+                       {of + "match", &Reading::pattern, own("expression", read_pattern), "", start},
+                       {of + "as", &Reading::form,
+                        choice<Form>({{"iso8601", Form::iso8601},
+                                      {"epoch_s", Form::epoch_s},
+                                      {"epoch_ms", Form::epoch_ms},
+                                      {"nservicebus", Form::nservicebus}}),
+                        "", start}});
+    }
+    return all;
+  }();
+  return table;
+}
+
+Reading reading_of(const Node& node, const std::string& key, Problems& problems) {
+  const auto problem = [&](const std::string& what) { problems.add(node.mark, key + ": " + what); };
+  Reading out;
+  fill(node, out);
+  if (node.invalid) return out;
+  int sources = 0;
+  for (const auto& [part, from] : kSources) {
+    if (!node.has(part)) continue;
+    out.from = from;
+    ++sources;
+  }
+  if (sources != 1)
+    problem("a reading has one source: write " + std::string(kReadingForm));
+  else if (out.from == Reading::From::body && out.json_pointer.empty())
+    problem("body needs json: a pointer into it, like /error/message");
+  if (key == "failed_at" && !node.has("as"))
+    problem("as is missing: one of iso8601, epoch_s, epoch_ms, nservicebus");
+  else if (key != "failed_at" && node.has("as"))
+    problem("as is only for failed_at");
+  return out;
+}
+
+constexpr std::string_view kNoLadder = "none", kDefaultDialect = "plain";
+
 // Whether the entry names a group, if there are any, or none. Reports it if not.
-bool fits_groups(const Node& one, const std::string& path, const std::string& what, Load& load) {
+bool fits_groups(const Node& one, const std::string& what, Load& load) {
   const QueueGroups& groups = load.config.groups;
   const auto group = one.get<std::string>("group");
   if (groups.empty() ? !group : group && groups.find(*group) != nullptr) return true;
-  load.problems.add(one.mark_at("group"),
-                    path + ".group: " +
-                        (groups.empty() ? "the config has no groups: remove it"
-                                        : "set the group that " + what + ": " + groups.names()));
+  load.wrong(one, "group",
+             groups.empty() ? "the config has no groups: remove it"
+                            : "set the group that " + what + ": " + groups.names());
   return false;
 }
 
@@ -31,159 +125,109 @@ bool is_ours(const Node& one, const QueueGroups& groups) {
   return groups.empty() || groups.own.empty() || one.get<std::string>("group") == groups.own;
 }
 
-class ErrorQueueBuilder {
- public:
-  ErrorQueueBuilder(const RuleBook::Ladders& ladders, Load& load) : ladders_(ladders), load_(load) {}
-
-  ErrorQueuesPtr run() {
-    const std::vector<Node>& all = load_.root.items_at("error_queues");
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (all[i].invalid) continue;
-      const std::string path = entry_place("error_queues", i);
-      if (!all[i].has("from")) {
-        load_.problems.add(all[i].mark, path + ": from is missing: write " + std::string(kErrorQueueForm));
-        continue;
-      }
-      check_names(all[i], path);
-      if (fits_groups(all[i], path, "takes these messages in", load_) && is_ours(all[i], load_.config.groups))
-        add(all[i], path);
-    }
-    check_loops();
-    return std::make_shared<const ErrorQueues>(std::move(queues_));
-  }
-
- private:
-  void check_names(const Node& one, const std::string& path) {
-    const std::string from = *one.get<std::string>("from");
-    const auto problem = [&](std::string_view key, const std::string& what) {
-      load_.problems.add(one.mark_at(key), path + "." + std::string(key) + ": " + what);
-    };
-    refuse_own(one, "from", path + ".from", load_);
-    if (from.find_first_not_of('*') == std::string::npos) {
-      problem("from", "matches every queue: write a part of the error queues' names, like \"*_error\"");
-    } else {
-      // The config gives rules for the retries of these: they have consumers.
-      const bool pattern = from.find('*') != std::string::npos;
-      for (const Entry& queue : load_.root.entries_at("queues")) {
-        // An error queue may match a pattern of queues: it has no consumer of its own.
-        const std::string name = QueuePattern(queue.key.text).only_name().value_or(queue.key.text);
-        if (from == name || (pattern && matches_pattern(from, name)))
-          problem("from", (pattern ? "matches" : "is") + (" the queue " + in_quotes(queue.key.text)) +
-                              " of queues:, whose messages are for its consumer");
-      }
-    }
-    if (!seen_.insert(from).second) problem("from", "duplicate entry");
-    if (one.text_at("to").find('*') != std::string::npos)
-      problem("to", "must name one queue: only from may be a pattern");
-    refuse_own(one, "to", path + ".to", load_);
-  }
-
-  void add(const Node& one, const std::string& path) {
-    ErrorQueue queue;
-    queue.from = *one.get<std::string>("from");
-    queue.to = one.text_at("to");
-    queue.retries = one.get<std::string>("ladder") != kNoLadder;
-    if (queue.retries) queue.ladder = ladder_at(one, "ladder", path + ".ladder", ladders_, load_);
-    queue.dialect = dialect_of(one, path);
-    if (queue.dialect == nullptr) return;
-    if (queue.dialect->name == kDefaultDialect && queue.to.empty() && load_.reports_warnings() &&
-        !queue.is_pattern())
-      load_.problems.warn(one.mark,
-                          path +
-                              ": without `to`, a message goes back to the queue that its x-death or "
-                              "its header retry-queue names; one that has neither is parked");
-    queues_.push_back(std::move(queue));
-  }
-
-  // A user's dialect is unknown to commands that do not read its file.
-  DialectPtr dialect_of(const Node& one, const std::string& path) {
-    const auto name = one.get<std::string>("dialect").value_or(std::string(kDefaultDialect));
-    const auto found = load_.config.dialects.find(name);
-    if (found != load_.config.dialects.end()) return found->second;
-    if (!load_.root.valid("dialects") && !load_.reads_files_of("dialects")) return nullptr;
-    Texts known;
-    std::string all;
-    for (const auto& [its_name, dialect] : load_.config.dialects) {
-      known.push_back(its_name);
-      all += (all.empty() ? "" : ", ") + its_name;
-    }
-    load_.problems.add(one.mark_at("dialect"),
-                       path + ".dialect: " + (one.is_from_environment() ? "the value" : in_quotes(name)) +
-                           " is not a dialect" + did_you_mean(name, known, ": one of " + all));
-    return nullptr;
-  }
-
-  // A message that goes to an error queue, also to another group's, would be taken in again.
-  void check_loops() {
-    const std::vector<Node>& all = load_.root.items_at("error_queues");
-    std::vector<ErrorQueue> sources;
-    for (const Node& one : all) {
-      if (auto from = one.get<std::string>("from")) sources.push_back({.from = *std::move(from)});
-    }
-    const ErrorQueues errors(std::move(sources));
-    const auto check = [&](const Node& node, std::string_view key, const std::string& path) {
-      const std::string to = node.text_at(key);
-      if (!to.empty() && errors.find(to) != nullptr)
-        load_.problems.add(node.mark_at(key), path + std::string(key) + ": " + in_quotes(to) +
-                                                  " is an error queue: Rung would take its messages in again "
-                                                  "and again");
-    };
-    for (std::size_t i = 0; i < all.size(); ++i) check(all[i], "to", entry_place("error_queues", i) + ".");
-    for (const auto& [key, tag] : load_.root.entries_at("tags"))
-      check(tag, "queue", "tags." + key.text + ".");
-    for (const auto& [key, list] : load_.root.entries_at("rules")) {
-      for (const Node& rule : list.items) check(rule, "then.to", "rules." + key.text + ": ");
+void check_names(const Node& one, Load& load) {
+  const std::string from = one.text_at("from");
+  refuse_own(one, "from", load);
+  if (from.find_first_not_of('*') == std::string::npos) {
+    load.wrong(one, "from", "matches every queue: write a part of the error queues' names, like \"*_error\"");
+  } else {
+    // The config gives rules for the retries of these: they have consumers.
+    const bool pattern = from.find('*') != std::string::npos;
+    for (const Entry& queue : load.root.entries_at("queues")) {
+      // An error queue may match a pattern of queues: it has no consumer of its own.
+      const std::string name = QueuePattern(queue.key.text).only_name().value_or(queue.key.text);
+      if (from == name || (pattern && matches_pattern(from, name)))
+        load.wrong(one, "from",
+                   (pattern ? "matches" : "is") + (" the queue " + in_quotes(queue.key.text)) +
+                       " of queues:, whose messages are for its consumer");
     }
   }
+  if (one.text_at("to").find('*') != std::string::npos)
+    load.wrong(one, "to", "must name one queue: only from may be a pattern");
+  refuse_own(one, "to", load);
+}
 
-  const RuleBook::Ladders& ladders_;
-  Load& load_;
-  std::set<std::string> seen_;
-  std::vector<ErrorQueue> queues_;
-};
+// nullptr: there is no such dialect, which is reported; or it is a user's, whose file this command does not
+// read.
+DialectPtr dialect_of(const Node& one, Load& load) {
+  const auto name = one.get<std::string>("dialect").value_or(std::string(kDefaultDialect));
+  const auto found = load.config.dialects.find(name);
+  if (found != load.config.dialects.end()) return found->second;
+  if (!load.root.valid("dialects") && !load.reads_files_of("dialects")) return nullptr;
+  const Texts known = names_of(load.config.dialects);
+  load.wrong(one, "dialect",
+             (one.is_from_environment() ? "the value" : in_quotes(name)) + " is not a dialect" +
+                 did_you_mean(name, known, ": one of " + joined(known)));
+  return nullptr;
+}
+
+void add_error_queue(const Node& one, std::vector<ErrorQueue>& all, Load& load) {
+  ErrorQueue queue;
+  fill(one, queue);
+  queue.retries = one.get<std::string>("ladder") != kNoLadder;
+  if (queue.retries) queue.ladder = ladder_at(one, "ladder", load);
+  queue.dialect = dialect_of(one, load);
+  if (queue.dialect == nullptr) return;
+  if (queue.dialect->name == kDefaultDialect && queue.to.empty() && !queue.is_pattern())
+    load.warn(one, "",
+              "without `to`, a message goes back to the queue that its x-death or its header retry-queue "
+              "names; one that has neither is parked");
+  all.push_back(std::move(queue));
+}
+
+// A message that goes to an error queue, also to another group's, would be taken in again.
+void check_loops(Load& load) {
+  const std::vector<Node>& all = load.root.items_at("error_queues");
+  std::vector<ErrorQueue> sources;
+  for (const Node& one : all) {
+    if (auto from = one.get<std::string>("from")) sources.push_back({.from = *std::move(from)});
+  }
+  const ErrorQueues errors(std::move(sources));
+  const auto check = [&](const Node& node, std::string_view key) {
+    const std::string to = node.text_at(key);
+    if (!to.empty() && errors.find(to) != nullptr)
+      load.wrong(node, key,
+                 in_quotes(to) + " is an error queue: Rung would take its messages in again and again");
+  };
+  for (const Node& one : all) check(one, "to");
+  for (const auto& [key, tag] : load.root.entries_at("tags")) check(tag, "queue");
+  for (const auto& [key, list] : load.root.entries_at("rules")) {
+    for (const Node& rule : list.items) check(rule, "then.to");
+  }
+}
 
 }  // namespace
 
-std::string own_prefix(const Config& config, std::string_view name) {
-  const std::string own = config.broker.prefix + ".";
-  return own.size() > 1 && name.starts_with(own) ? own : config.groups.own_prefix(name);
-}
-
-void refuse_own(const Node& node, std::string_view key, const std::string& path, Load& load) {
-  const std::string own = own_prefix(load.config, node.text_at(key));
-  if (!own.empty())
-    load.problems.add(node.mark_at(key), path + ": names that begin with " + own + " are reserved for Rung");
+void refuse_own(const Node& node, std::string_view key, Load& load) {
+  const std::string name = node.text_at(key), prefix = load.config.broker.prefix + ".";
+  const std::string own =
+      prefix.size() > 1 && name.starts_with(prefix) ? prefix : load.config.groups.own_prefix(name);
+  if (!own.empty()) load.wrong(node, key, "names that begin with " + own + " are reserved for Rung");
 }
 
 void complete_delays(Load& load) {
   Config& config = load.config;
   const std::vector<Node>& all = load.root.items_at("delays");
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Node& one = all[i];
+  for (const Node& one : all) {
     if (one.invalid) continue;
-    const std::string path = entry_place("delays", i);
     const std::string from = one.text_at("from"), to = one.text_at("to");
     const auto before = load.problems.count();
     if (from.empty() || to.empty())
-      load.problems.add(one.mark, path + ": " + (from.empty() ? "from" : "to") + " is missing: write " +
-                                      std::string(kDelayForm));
+      load.wrong(one, "",
+                 std::string(from.empty() ? "from" : "to") + " is missing: write " + std::string(kDelayForm));
     else if (from.starts_with("amq."))
-      load.problems.add(one.mark_at("from"),
-                        path + ".from: names that begin with amq. are reserved for the broker");
+      load.wrong(one, "from", "names that begin with amq. are reserved for the broker");
     else if (from == to)
-      load.problems.add(one.mark_at("to"), path + ".to: the same as from: messages would loop");
-    refuse_own(one, "from", path + ".from", load);
-    refuse_own(one, "to", path + ".to", load);
-    if (load.problems.count() != before || !fits_groups(one, path, "receives these messages", load)) continue;
-    if (!config.delays.emplace(from, to).second)
-      load.problems.add(one.mark_at("from"), path + ".from: duplicate entry");
+      load.wrong(one, "to", "the same as from: messages would loop");
+    refuse_own(one, "from", load);
+    refuse_own(one, "to", load);
+    if (load.problems.count() != before || !fits_groups(one, "receives these messages", load)) continue;
+    if (!config.delays.emplace(from, to).second) load.wrong(one, "from", "duplicate entry");
   }
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::string to = all[i].text_at("to");
-    if (all[i].text_at("from") != to && config.delays.contains(to))
-      load.problems.add(all[i].mark_at("to"), entry_place("delays", i) +
-                                                  ".to: another entry delays this exchange: write the final "
-                                                  "exchange");
+  for (const Node& one : all) {
+    const std::string to = one.text_at("to");
+    if (one.text_at("from") != to && config.delays.contains(to))
+      load.wrong(one, "to", "another entry delays this exchange: write the final exchange");
   }
   for (const Node& one : all) {
     if (!is_ours(one, config.groups)) config.delays.erase(one.text_at("from"));
@@ -192,27 +236,46 @@ void complete_delays(Load& load) {
   config.broker.consume_delay = true;
 }
 
+DialectPtr parse_dialect(std::string_view yaml, Problems& problems) {
+  const auto before = problems.count();
+  auto root = parse_document(yaml, problems);
+  if (!root) return nullptr;
+  if (root->kind != Node::Kind::map) {
+    problems.add(root->mark,
+                 "a dialect is a map: name, queue, error_type, error ...; see docs/error-queues.md");
+    return nullptr;
+  }
+  const Mark mark = root->mark;
+  Load load{problems};
+  load.root = *std::move(root);
+  walk(load, dialect_table());
+  const Node& node = load.root;
+  Dialect dialect;
+  fill(node, dialect);
+  dialect.text = yaml;
+  for (const auto& [key, member] : kReadingKeys) {
+    for (const Node& item : node.items_at(key)) (dialect.*member).push_back(reading_of(item, key, problems));
+  }
+  if (dialect.name.empty() && problems.count() == before)
+    problems.add(mark, "name is missing: the name by which error_queues refers to the dialect");
+  return problems.count() == before ? std::make_shared<const Dialect>(std::move(dialect)) : nullptr;
+}
+
 Config::Dialects read_dialects(Load& load) {
   Config::Dialects all = built_in_dialects();
   std::set<std::string> users;
   // One path, or a list of paths.
   const auto files = load.root.texts_at("dialects");
+  const std::vector<Node>& items = load.root.items_at("dialects");
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const std::vector<Node>& items = load.root.items_at("dialects");
-    const auto problem = [&](const std::string& what) {
-      load.problems.add(items.empty() ? load.root.mark_at("dialects") : items[i].mark,
-                        "dialects: " + in_quotes(files[i]) + what);
-    };
-    const auto text = read_start(files[i], kMostDialectBytes + 1);
-    if (!text || text->size() > kMostDialectBytes) {
-      problem(text ? " is larger than 1 MB" : " " + text.error().message);
-      continue;
-    }
+    const Node& node = items.empty() ? *load.root.find("dialects") : items[i];
+    const auto text = load.text_of(files[i], node);
+    if (!text) continue;
     Problems own(files[i]);
     const DialectPtr dialect = parse_dialect(*text, own);
-    for (ConfigProblem& one : own.take()) load.problems.add_other(std::move(one));
+    load.problems.add_all(own);
     if (dialect != nullptr && !users.insert(dialect->name).second) {
-      problem(": another file has a dialect named " + dialect->name);
+      load.wrong(node, "", in_quotes(files[i]) + ": another file has a dialect named " + dialect->name);
     } else if (dialect != nullptr) {
       all.insert_or_assign(dialect->name, dialect);
     }
@@ -220,8 +283,38 @@ Config::Dialects read_dialects(Load& load) {
   return all;
 }
 
-ErrorQueuesPtr build_error_queues(const RuleBook::Ladders& ladders, Load& load) {
-  return ErrorQueueBuilder(ladders, load).run();
+ErrorQueuesPtr build_error_queues(Load& load) {
+  std::vector<ErrorQueue> queues;
+  std::set<std::string> seen;
+  for (const Node& one : load.root.items_at("error_queues")) {
+    if (one.invalid) continue;
+    if (!one.has("from")) {
+      load.wrong(one, "", "from is missing: write " + std::string(kErrorQueueForm));
+      continue;
+    }
+    check_names(one, load);
+    if (!seen.insert(one.text_at("from")).second) load.wrong(one, "from", "duplicate entry");
+    if (fits_groups(one, "takes these messages in", load) && is_ours(one, load.config.groups))
+      add_error_queue(one, queues, load);
+  }
+  check_loops(load);
+  return std::make_shared<const ErrorQueues>(std::move(queues));
 }
 
-}  // namespace rung::confile
+}  // namespace confile
+
+const Config::Dialects& built_in_dialects() {
+  static const Config::Dialects all = [] {
+    Config::Dialects dialects;
+    for (const rabbit::ReadyDialect& ready : rabbit::ready_dialects()) {
+      // A test proves that all of them are valid.
+      confile::Problems problems{"plugin/rabbitmq/dialects/" + std::string(ready.name) + ".yaml"};
+      if (auto dialect = confile::parse_dialect(ready.yaml, problems))
+        dialects.emplace(dialect->name, dialect);
+    }
+    return dialects;
+  }();
+  return all;
+}
+
+}  // namespace rung

@@ -34,11 +34,6 @@ std::optional<int> to_int(std::string_view text) {
   return value;
 }
 
-bool is_plain_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-         c == '-';
-}
-
 // Why the file cannot be read; "" = it is readable.
 std::string unreadable(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -49,8 +44,13 @@ std::string unreadable(const std::string& path) {
   return folder ? "it is a directory" : "";
 }
 
-bool is_kind(const Value& v, Node::Kind kind, std::string_view wanted) {
-  if (v.node.invalid || v.node.kind == kind) return !v.node.invalid;
+bool is_kind(const Value& v, Node::Kind kind, std::string_view wanted, std::size_t most = 0) {
+  if (v.node.invalid) return false;
+  if (v.node.kind == kind) {
+    const bool fits = most == 0 || v.node.items.size() + v.node.entries.size() <= most;
+    if (!fits) v.wrong(fmt::format("at most {} are allowed", most));
+    return fits;
+  }
   const std::string expected = "expected " + std::string(wanted);
   if (kind != Node::Kind::text) {
     v.wrong(expected);
@@ -62,10 +62,22 @@ bool is_kind(const Value& v, Node::Kind kind, std::string_view wanted) {
   return false;
 }
 
+// Once a file. `what`: of it is secret.
+void warn_if_readable(const Value& v, const std::string& file, const std::string& what) {
+  constexpr mode_t kOthers = S_IRWXO, kAll = 07777;
+  struct stat about {};
+  if (!v.load.reports_warnings() || stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode) ||
+      (about.st_mode & kOthers) == 0 || !v.load.open_secrets.insert(file).second)
+    return;
+  v.load.problems.warn(v.node.mark, fmt::format("{} {}, and every user of this machine can read {} (mode "
+                                                "{:04o}): chmod 640 {} (or 600)",
+                                                v.node.path, what, file, about.st_mode & kAll, file));
+}
+
 }  // namespace
 
-std::nullopt_t Value::wrong_at(Mark at, const std::string& what) const {
-  load.problems.add(at, path + ": " + what);
+std::nullopt_t Value::wrong(const std::string& what) const {
+  load.wrong(node, "", what);
   return std::nullopt;
 }
 
@@ -75,25 +87,24 @@ std::string Value::shown() const {
 }
 
 bool Value::is_text(std::string_view wanted) const { return is_kind(*this, Node::Kind::text, wanted); }
-bool Value::is_list(std::string_view wanted) const { return is_kind(*this, Node::Kind::list, wanted); }
-bool Value::is_map(std::string_view wanted) const { return is_kind(*this, Node::Kind::map, wanted); }
+bool Value::is_list(std::string_view wanted, std::size_t most) const {
+  return is_kind(*this, Node::Kind::list, wanted, most);
+}
+bool Value::is_map(std::string_view wanted, std::size_t most) const {
+  return is_kind(*this, Node::Kind::map, wanted, most);
+}
 
-Reader<std::string> text() {
-  return {"text", [](Value& v) -> std::optional<std::string> {
+Reader<std::string> text(std::size_t most) {
+  return {"text", [=](Value& v) -> std::optional<std::string> {
             if (!v.is_text("a string")) return std::nullopt;
             if (v.node.text.empty()) return v.wrong("must not be empty");
             if (v.node.text.find('\0') != std::string::npos) return v.wrong("must not contain a NUL byte");
+            if (v.node.text.size() > most) return v.wrong(fmt::format("at most {} bytes are allowed", most));
             return v.node.text;
           }};
 }
 
-Reader<std::string> amqp_name() {
-  return {"name", [](Value& v) -> std::optional<std::string> {
-            auto out = text()(v);
-            if (out && out->size() > 255) return v.wrong("at most 255 bytes are allowed");
-            return out;
-          }};
-}
+Reader<std::string> amqp_name() { return text(255).as("name"); }
 
 Reader<Ms> duration(Ms least, Ms most) {
   return {
@@ -188,10 +199,17 @@ Reader<std::string> name(std::size_t most) {
             if (!v.is_text("a name")) return std::nullopt;
             if (v.node.text.empty()) return v.wrong("must not be empty: remove the key, or write a name");
             if (v.node.text.size() > most) return v.wrong(fmt::format("longer than {} characters", most));
-            if (!std::ranges::all_of(v.node.text, is_plain_char))
+            if (!is_plain(v.node.text))
               return v.wrong(v.shown() + " has invalid characters: use letters, digits and . _ -");
             return v.node.text;
           }};
+}
+
+bool is_plain(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
 }
 
 Reader<std::string> file() {
@@ -199,14 +217,22 @@ Reader<std::string> file() {
             auto full = text()(v);
             if (!full) return full;
             if (!full->starts_with('/') && !v.load.folder.empty()) *full = v.load.folder + "/" + *full;
-            const std::string why = v.load.reads_files_of(v.path) ? unreadable(*full) : "";
+            const std::string why = v.load.reads_files_of(v.node.path) ? unreadable(*full) : "";
             if (why.empty()) return full;
             const std::string which =
                 v.may_quote() ? in_quotes(*full) : "the file named by " + in_quotes(v.node.written);
             const std::string what = which + " cannot be read: " + why;
             if (v.load.purpose != ConfigFor::check) return v.wrong(what);
-            v.load.problems.warn(v.node.mark, v.path + ": " + what + "; `rung run` will not start");
+            v.load.warn(v.node, "", what + "; `rung run` will not start");
             return std::nullopt;  // its content cannot be checked
+          }};
+}
+
+Reader<std::string> secret_file() {
+  return {"file", [read = file()](Value& v) {
+            const auto path = read(v);
+            if (path) warn_if_readable(v, *path, "is secret");
+            return path;
           }};
 }
 
@@ -222,6 +248,8 @@ Reader<std::string> url(const Texts& schemes) {
                   (schemes.front() == "mysql" ? ": the databases supported are MySQL and MariaDB" : ""));
             if (!parsed->query.empty())
               return v.wrong("a ?query in the URL is not supported: use the config keys");
+            if (v.secret && !v.node.substituted && !parsed->password.empty())
+              warn_if_readable(v, v.load.problems.file(), "contains a password");
             return v.node.text;
           }};
 }
@@ -244,7 +272,7 @@ Reader<Texts> urls(Texts schemes) {
             if (!v.is_list("a list of URLs: [" + schemes[0] + "://HOST, ...]")) return std::nullopt;
             if (v.node.items.empty()) return v.wrong("the list is empty: at least one URL is required");
             return v.each([&, n = 0](Value& item) mutable {
-              item.path += fmt::format("[{}]", ++n);
+              item.node.path += fmt::format("[{}]", ++n);
               return url(schemes)(item);
             });
           }};
@@ -262,24 +290,8 @@ Reader<std::string> host_port() {
 }
 
 Reader<Texts> names() {
-  return {"list of names", [](Value& v) -> std::optional<Texts> {
-            if (!v.is_list("a list of names, * matches any characters: [orders, \"billing.*\"]"))
-              return std::nullopt;
-            return v.each(amqp_name());
-          }};
-}
-
-Reader<Texts> pattern_or_patterns() {
-  return {"pattern, or list of patterns", [](Value& v) { return v.one_or_each(amqp_name()); }};
-}
-
-void warn_if_readable(Problems& problems, Mark at, const std::string& file, const std::string& why) {
-  constexpr mode_t kOthers = S_IRWXO, kAll = 07777;
-  struct stat about {};
-  if (stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & kOthers) == 0) return;
-  problems.warn(
-      at, fmt::format("{}, and every user of this machine can read {} (mode {:04o}): chmod 640 {} (or 600)",
-                      why, file, about.st_mode & kAll, file));
+  return list_of("list of names", "a list of names, * matches any characters: [orders, \"billing.*\"]",
+                 amqp_name());
 }
 
 }  // namespace rung::confile
