@@ -10,9 +10,8 @@ using enum AttachmentState;
 
 class AttachmentContract : public StoreContract {
  protected:
-  EpochMs now() { return must(store_->now()); }
   AttachmentSighting seen(AttachmentState state, const std::string& queue = "orders", Ms ago = Ms{0}) {
-    return {queue, state, "as seen", now() - ago};
+    return {queue, state, "as seen", db_now() - ago};
   }
   std::optional<AttachmentRecord> see(const AttachmentSighting& one) {
     EXPECT_TRUE(store_->see_attachments({&one, 1}));
@@ -22,8 +21,8 @@ class AttachmentContract : public StoreContract {
   }
   // A later look.
   std::optional<AttachmentRecord> see_later(AttachmentState state) {
-    const EpochMs before = now();
-    wait_until([&] { return now() > before; });
+    const EpochMs before = db_now();
+    wait_until([&] { return db_now() > before; });
     return see(seen(state));
   }
   std::vector<std::string> kinds() {
@@ -33,10 +32,9 @@ class AttachmentContract : public StoreContract {
     }
     return out;
   }
-  TaskId awaiting(const Fence& fence, const std::string& queue = "orders") {
-    const TaskId id = due_task(*store_, fence, queue);
-    EXPECT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Decision::Verdict::applied);
-    EXPECT_EQ(apply_one(*store_, fence, id, event::Confirmed{1, now()}).verdict, Decision::Verdict::applied);
+  TaskId awaiting(const std::string& queue = "orders") {
+    const TaskId id = due_task(queue);
+    deliver(id);
     return id;
   }
 };
@@ -55,7 +53,7 @@ TEST_P(AttachmentContract, ADetachmentIsKeptAndItsEnd) {
   EXPECT_EQ(held_because(&*first, {}), "");
   const auto away = see_later(detached);
   EXPECT_EQ(away->state, detached);
-  EXPECT_THAT(held_because(&*away, now()), HasSubstr("queue orders is not attached (as seen) since"));
+  EXPECT_THAT(held_because(&*away, db_now()), HasSubstr("queue orders is not attached (as seen) since"));
   EXPECT_EQ(see_later(detached)->since, away->since);
   const auto back = see_later(attached);
   EXPECT_EQ(back->state, attached);
@@ -116,7 +114,7 @@ TEST_P(AttachmentContract, QueuesThatDifferInABlankAreTwo) {
 }
 
 TEST_P(AttachmentContract, HowFarAQueueHasBeenRead) {
-  const EpochMs first = now() - Ms{10'000}, second = first + Ms{1000}, third = first + Ms{2000};
+  const EpochMs first = db_now() - Ms{10'000}, second = first + Ms{1000}, third = first + Ms{2000};
   const auto count = [&](std::int64_t ready, std::int64_t consumers, EpochMs at,
                          std::optional<EpochMs> until) {
     auto one = seen(detached);  // it never was attached
@@ -145,46 +143,38 @@ TEST_P(AttachmentContract, HowFarAQueueHasBeenRead) {
 }
 
 TEST_P(AttachmentContract, TheQueuesOfWhatAwaits) {
-  const Fence fence = join(*store_, "a");
   EXPECT_THAT(must(store_->awaiting_queues(10)), IsEmpty());
-  for (const char* queue : {"invoices", "orders", "orders", "shipping"}) awaiting(fence, queue);
-  due_task(*store_, fence, "scheduled");
+  for (const char* queue : {"invoices", "orders", "orders", "shipping"}) awaiting(queue);
+  due_task("scheduled");
   EXPECT_EQ(must(store_->awaiting_queues(10)), (std::vector<std::string>{"invoices", "orders", "shipping"}));
   EXPECT_EQ(must(store_->awaiting_queues(2)), (std::vector<std::string>{"invoices", "orders"}));
 }
 
 TEST_P(AttachmentContract, HeldSilencesAreCountedAndNotFoundAgain) {
-  const Fence fence = join(*store_, "a");
-  const TaskId held = awaiting(fence, "presumed"), other = awaiting(fence, "presumed");
+  const TaskId held = awaiting("presumed"), other = awaiting("presumed");
   const auto known = must(store_->awaiting(std::vector{held, TaskId{4711}}));
   ASSERT_EQ(known.size(), 1U);
   EXPECT_TRUE(known.at(held).published_at);
   EXPECT_EQ(known.at(held).said, (Silence{Silence::Means::success, Ms{1}}))
       << "as the confirm has written it";
-  wait_until([&] {
-    return apply_one(*store_, fence, held, event::SilenceOver{"it is detached"}).verdict ==
-           Decision::Verdict::applied;
-  });
+  wait_until_applied(held, event::SilenceOver{"it is detached"});
   if (mysql_) {
     EXPECT_EQ(must(database().held_silences()), (std::map<std::string, std::int64_t>{{"presumed", 1}}));
   }
   EXPECT_EQ(must(store_->history(held)).at(0).attempt.error, "silence is held open: it is detached");
   EXPECT_EQ(must(store_->history(held)).at(0).attempt.outcome, Outcome::pending);
-  const auto due = must(store_->due(State::awaiting, all_shards(), std::nullopt, now() + Ms{60'000}, 100));
+  const auto due = must(store_->due(State::awaiting, all_shards(), std::nullopt, db_now() + Ms{60'000}, 100));
   ASSERT_EQ(due.size(), 1U);
   EXPECT_EQ(due[0].id, other);
-  EXPECT_EQ(apply_one(*store_, fence, held, event::Redrive{}).verdict, Decision::Verdict::applied);
+  applied(held, event::Redrive{});
   EXPECT_EQ(must(store_->history(held)).at(0).attempt.outcome, Outcome::timed_out);
 }
 
 // S3: a bulk redrives presumed successes, and reported ones only with the word.
 TEST_P(AttachmentContract, ABulkRedrivesSuccesses) {
-  const Fence fence = join(*store_, "a");
-  const TaskId presumed = awaiting(fence, "presumed"), reported = awaiting(fence, "presumed");
-  wait_until([&] {
-    return apply_one(*store_, fence, presumed, event::SilenceOver{}).verdict == Decision::Verdict::applied;
-  });
-  apply_one(*store_, fence, reported, event::Succeeded{1});
+  const TaskId presumed = awaiting("presumed"), reported = awaiting("presumed");
+  wait_until_applied(presumed, event::SilenceOver{});
+  apply_one(reported, event::Succeeded{1});
   NewBulk asked;
   asked.action = BulkAction::redrive;
   asked.filter.states = {State::succeeded};
@@ -196,11 +186,11 @@ TEST_P(AttachmentContract, ABulkRedrivesSuccesses) {
   EXPECT_TRUE(bulk.even_reported);
   const auto verdict = [&](const Bulk& of, TaskId id) {
     const Event event = event_of(of, id);
-    return must(store_->apply({&event, 1}, fence, decider())).at(0).verdict;
+    return must(store_->apply({&event, 1}, fence(), decider())).at(0).verdict;
   };
-  EXPECT_EQ(verdict(plain, reported), Decision::Verdict::refused);
-  EXPECT_EQ(verdict(plain, presumed), Decision::Verdict::applied);
-  EXPECT_EQ(verdict(bulk, reported), Decision::Verdict::applied);
+  EXPECT_EQ(verdict(plain, reported), Verdict::refused);
+  EXPECT_EQ(verdict(plain, presumed), Verdict::applied);
+  EXPECT_EQ(verdict(bulk, reported), Verdict::applied);
   const auto audit = must(store_->audit(reported));
   ASSERT_FALSE(audit.empty());
   EXPECT_EQ(audit.back().what, "redrive");

@@ -1,4 +1,6 @@
 // The changes by hand of all tasks and queues: order, pages, filters, and how much one call reads.
+#include <algorithm>
+
 #include "src/store/tasks.h"
 #include "tests/contract/store/world.h"
 
@@ -10,23 +12,12 @@ using ::testing::IsEmpty;
 
 class AuditContract : public StoreContract {
  protected:
-  void SetUp() override {
-    StoreContract::SetUp();
-    fence = join(*store_, "a");
-  }
-  TaskId waiting(const std::string& queue) {
-    NewTask n = task(queue);
-    n.task.next_at = must(store_->now()) + Ms{3'600'000};
-    EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
-    return n.task.id;
-  }
   void change(TaskId id, Happening what, const std::string& who = "ann, 10.0.0.3 (http)") {
     const Event event{id, std::move(what), ByHand{who, {}}};
-    ASSERT_EQ(must(store_->apply(std::span(&event, 1), Fence{}, decider())).at(0).verdict,
-              Decision::Verdict::applied);
+    ASSERT_EQ(must(store_->apply(std::span(&event, 1), Fence{}, decider())).at(0).verdict, Verdict::applied);
   }
   void reschedule(TaskId id, const std::string& who = "ann, 10.0.0.3 (http)") {
-    change(id, event::Reschedule{must(store_->now()) + Ms{++hours * 3'600'000}}, who);
+    change(id, event::Reschedule{db_now() + Ms{++hours * 3'600'000}}, who);
   }
   AuditPage log(const AuditFilter& filter) { return must(database().audit_log(filter)); }
   // "what queue", of all.
@@ -36,7 +27,6 @@ class AuditContract : public StoreContract {
     return out;
   }
 
-  Fence fence;
   std::int64_t hours = 1;
 };
 
@@ -105,8 +95,8 @@ TEST_P(AuditContract, BySinceAndUntil) {
   const TaskId id = waiting("orders");
   for (int i = 0; i < 3; ++i) {
     reschedule(id);
-    const EpochMs at = must(store_->now());
-    wait_until([&] { return must(store_->now()) > at; });
+    const EpochMs at = db_now();
+    wait_until([&] { return db_now() > at; });
   }
   const auto all = log({}).rows;
   ASSERT_EQ(all.size(), 3U);
@@ -144,8 +134,8 @@ TEST_P(AuditContract, PagesNeitherRepeatNorSkip) {
 TEST_P(AuditContract, ACallReadsABoundedNumberOfRows) {
   const TaskId id = waiting("orders");
   reschedule(id, "bob");
-  const EpochMs at = must(store_->now());
-  wait_until([&] { return must(store_->now()) > at; });
+  const EpochMs at = db_now();
+  wait_until([&] { return db_now() > at; });
   if (mysql_ != nullptr) {
     mysql_->exec(
         "INSERT INTO rung_audit (at, who, what, task_id, before_change, after_change) "
@@ -169,6 +159,83 @@ TEST_P(AuditContract, ACallReadsABoundedNumberOfRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, AuditContract, testing::Values("mysql"));
+
+// ---- What has changed lately, for those who watch.
+
+using ::testing::Contains;
+
+class LiveContract : public StoreContract {
+ protected:
+  void fire(const std::vector<TaskId>& ids) {
+    std::vector<Event> events;
+    for (const TaskId id : ids) events.push_back({id, event::Fire{}, ByHand{"ann@desk (test)", {}}});
+    must(store_->apply(events, Fence{}, decider()));
+  }
+  // What has changed since `before`.
+  LiveAnswer since(const LiveAnswer& before, const std::vector<TaskId>& watched = {}) {
+    return must(database().live({before.newest_audit, before.newest_event, watched}));
+  }
+  LiveAnswer now() { return must(database().live({})); }
+};
+
+TEST_P(LiveContract, ATaskThatSomebodyChangesIsNamedOnce) {
+  const TaskId id = waiting();
+  const LiveAnswer before = now();
+  EXPECT_THAT(before.changed_by_hand, IsEmpty()) << "only from now on";
+  EXPECT_THAT(since(before).changed_by_hand, IsEmpty());
+  fire({id});
+  const LiveAnswer after = since(before);
+  EXPECT_THAT(after.changed_by_hand, ElementsAre(id));
+  EXPECT_GT(after.newest_audit, before.newest_audit);
+  EXPECT_THAT(since(after).changed_by_hand, IsEmpty());
+}
+
+TEST_P(LiveContract, TheVersionOfAWatchedTaskTellsThatItMoved) {
+  const TaskId id = waiting(), other = waiting();
+  const LiveAnswer before = since(now(), {id, other, {id.value + 1'000'000}});
+  EXPECT_EQ(before.versions.size(), 2U) << "one of them does not exist";
+  fire({id});
+  const LiveAnswer after = since(before, {id, other});
+  EXPECT_NE(after.versions.at(id), before.versions.at(id));
+  EXPECT_EQ(after.versions.at(other), before.versions.at(other));
+}
+
+TEST_P(LiveContract, NewTasksAndEventsAndOpenBulksAreSeen) {
+  const LiveAnswer before = now();
+  const TaskId id = waiting();
+  SystemEvent stepped;
+  stepped.kind = "clock_step";
+  must(store_->record_event(0, stepped));
+  NewBulk wish;
+  wish.action = BulkAction::fire;
+  wish.who = "ann";
+  wish.paused = true;
+  const Bulk bulk = must(store_->create_bulk(wish));
+  const LiveAnswer after = since(before);
+  EXPECT_EQ(after.newest_task, id.value);
+  EXPECT_THAT(after.event_kinds, Contains("clock_step"));
+  EXPECT_EQ(after.bulks.at(bulk.id), 0);
+  must(store_->set_bulk({bulk.id, BulkState::aborted}));
+  EXPECT_FALSE(since(after).bulks.contains(bulk.id));
+}
+
+TEST_P(LiveContract, ManyChangesAreBounded) {
+  const EpochMs later = db_now() + Ms{3'600'000};
+  std::vector<NewTask> fresh;
+  std::vector<TaskId> ids;
+  for (std::size_t i = 0; i < LiveAnswer::kMost + 50; ++i) {
+    fresh.push_back(task());
+    fresh.back().task.next_at = later;
+    ids.push_back(fresh.back().task.id);
+  }
+  must(store_->insert(fresh, fence()));
+  const LiveAnswer before = now();
+  fire(ids);
+  EXPECT_EQ(since(before).changed_by_hand.size(), LiveAnswer::kMost + 1)
+      << "one more says that there are more";
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, LiveContract, testing::Values("mysql"));
 
 }  // namespace
 }  // namespace rung::test

@@ -11,27 +11,15 @@
 
 namespace rung::test {
 
-using Verdict = Decision::Verdict;
-
 inline Event by_hand(TaskId id, Happening what, std::optional<std::uint32_t> if_version = {}) {
   return {id, std::move(what), ByHand{"ann@desk (test)", if_version}};
 }
 
 class ByHandTest : public StoreContract {
  protected:
-  void SetUp() override {
-    StoreContract::SetUp();
-    fence = join(*store_, "a");
-  }
   Decision change(TaskId id, Happening what, std::optional<std::uint32_t> if_version = {}) {
     const Event event = by_hand(id, std::move(what), if_version);
     return must(store_->apply(std::span(&event, 1), Fence{}, decider())).at(0);
-  }
-  TaskId waiting(const std::string& queue = "orders") {
-    NewTask n = task(queue);
-    n.task.next_at = must(store_->now()) + Ms{3'600'000};
-    EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
-    return n.task.id;
   }
   NewBulk cancel_all(const std::string& queue = "orders") {
     NewBulk bulk;
@@ -53,8 +41,6 @@ class ByHandTest : public StoreContract {
     if (!decisions) return tl::unexpected(decisions.error());
     return decisions->size();
   }
-
-  Fence fence;
 };
 
 }  // namespace rung::test

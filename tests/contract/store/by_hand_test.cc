@@ -13,7 +13,7 @@ TEST_P(ByHandTest, WithoutALeaseARowGoesIntoAnyShard) {
   n.task.shard = 17;
   EXPECT_EQ(must(store_->insert(std::span(&n, 1), Fence{})).at(0).how, Inserted::How::not_held);
   EXPECT_EQ(must(store_->insert(std::span(&n, 1), Fence{0, {}, true})).at(0).how, Inserted::How::inserted);
-  EXPECT_EQ(get(*store_, n.task.id).shard, 17);
+  EXPECT_EQ(get(n.task.id).shard, 17);
 }
 
 TEST_P(ByHandTest, ADelayIsReadBackAsItWasWritten) {
@@ -25,10 +25,10 @@ TEST_P(ByHandTest, ADelayIsReadBackAsItWasWritten) {
   t.tag = "close-order";
   t.first_failed_at = {};
   t.silence = Silence{Silence::Means::failure, Ms{1500}};
-  const EpochMs due = must(store_->now()) + Ms{60'000};
-  begin_delay(t, {}, *rules(), must(store_->now()), due);
-  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
-  const Task back = get(*store_, t.id);
+  const EpochMs due = db_now() + Ms{60'000};
+  begin_delay(t, {}, *rules(), db_now(), due);
+  insert(n);
+  const Task back = get(t.id);
   EXPECT_TRUE(back == t);
   EXPECT_EQ(back.kind, Kind::delay);
   EXPECT_EQ(back.level, 0);
@@ -37,20 +37,18 @@ TEST_P(ByHandTest, ADelayIsReadBackAsItWasWritten) {
 }
 
 TEST_P(ByHandTest, TheExecutorStandsWithTheAttempt) {
-  const TaskId id = due_task(*store_, fence);
-  ASSERT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Verdict::applied);
-  ASSERT_EQ(apply_one(*store_, fence, id, event::Confirmed{1, must(store_->now())}).verdict,
-            Verdict::applied);
-  ASSERT_EQ(apply_one(*store_, fence, id, event::Succeeded{1, "10.0.0.3:4711"}).verdict, Verdict::applied);
+  const TaskId id = due_task();
+  deliver(id);
+  applied(id, event::Succeeded{1, "10.0.0.3:4711"});
   EXPECT_EQ(must(store_->history(id)).at(0).attempt.executor, "10.0.0.3:4711");
 }
 
 TEST_P(ByHandTest, EachChangeMakesAVersionAndAnAuditRow) {
   const TaskId id = waiting();
-  const EpochMs later = must(store_->now()) + Ms{7'200'000};
+  const EpochMs later = db_now() + Ms{7'200'000};
   ASSERT_EQ(change(id, event::Reschedule{later, Ms{0}}, 1).verdict, Verdict::applied);
-  EXPECT_EQ(get(*store_, id).next_at, later);
-  EXPECT_EQ(get(*store_, id).version, 2U);
+  EXPECT_EQ(get(id).next_at, later);
+  EXPECT_EQ(get(id).version, 2U);
   const Decision refused = change(id, event::Cancel{}, 1);
   EXPECT_EQ(refused.verdict, Verdict::refused);
   EXPECT_EQ(refused.reason, kChangedMeanwhile);
@@ -78,24 +76,22 @@ TEST_P(ByHandTest, TheReasonAndTheBulkStandInTheAudit) {
   const AuditRow by_id = must(store_->audit(id)).at(0), by_bulk = must(store_->audit(other)).at(0);
   EXPECT_EQ(by_id.reason, "the bank is back");
   EXPECT_EQ(by_id.bulk, 0);
-  EXPECT_EQ(get(*store_, id).last_error, "");
-  EXPECT_EQ(get(*store_, other).last_error, "") << "the reason is not an error of the message";
+  EXPECT_EQ(get(id).last_error, "");
+  EXPECT_EQ(get(other).last_error, "") << "the reason is not an error of the message";
   EXPECT_EQ(by_bulk.reason, "season is over");
   EXPECT_EQ(by_bulk.bulk, bulk.id);
 }
 
 TEST_P(ByHandTest, AChangeOfTheSidecarsLeavesNoAudit) {
-  const TaskId id = due_task(*store_, fence);
-  ASSERT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Verdict::applied);
+  const TaskId id = due_task();
+  applied(id, event::Claim{});
   EXPECT_TRUE(must(store_->audit(id)).empty());
 }
 
 TEST_P(ByHandTest, WhatIsRedrivenElsewhereGoesThere) {
-  NewTask n = task();
-  begin_parked(n.task, "poison", *rules(), must(store_->now()));
-  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
-  ASSERT_EQ(change(n.task.id, event::Redrive{{"orders.repaired", "", ""}}).verdict, Verdict::applied);
-  const Task t = get(*store_, n.task.id);
+  const TaskId id = parked();
+  ASSERT_EQ(change(id, event::Redrive{{"orders.repaired", "", ""}}).verdict, Verdict::applied);
+  const Task t = get(id);
   EXPECT_EQ(t.state, State::scheduled);
   EXPECT_EQ(target_of(t), (Target{"orders.repaired", "", ""}));
 }
@@ -123,8 +119,8 @@ TEST_P(ByHandTest, ABulkWorksOnTheIdsThatItFroze) {
   EXPECT_EQ(end.applied, 4) << "one was cancelled already";
   EXPECT_EQ(end.refused, 0);
   EXPECT_TRUE(end.finished_at);
-  EXPECT_EQ(get(*store_, ids[0]).last_error, "");
-  EXPECT_EQ(get(*store_, after).state, State::scheduled);
+  EXPECT_EQ(get(ids[0]).last_error, "");
+  EXPECT_EQ(get(after).state, State::scheduled);
   EXPECT_EQ(must(store_->audit(ids[0])).size(), 1U);
   EXPECT_FALSE(must(store_->take_bulk("us", kTtl)));
 }
@@ -228,9 +224,7 @@ TEST_P(ByHandTest, ABulkIsPausedGoesOnAndIsAborted) {
 
 TEST_P(ByHandTest, ARedriveFreezesWhatIsParked) {
   waiting();
-  NewTask n = task();
-  begin_parked(n.task, "poison", *rules(), must(store_->now()));
-  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
+  const TaskId id = parked();
   NewBulk asked = cancel_all();
   asked.action = BulkAction::redrive;
   asked.elsewhere.queue = "repaired";
@@ -239,14 +233,12 @@ TEST_P(ByHandTest, ARedriveFreezesWhatIsParked) {
   EXPECT_EQ(must(store_->bulk(made.id))->elsewhere.queue, "repaired");
   ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
   EXPECT_EQ(must(step(made, "us", 10)), 1U);
-  EXPECT_EQ(get(*store_, n.task.id).queue, "repaired");
+  EXPECT_EQ(get(id).queue, "repaired");
 }
 
 TEST_P(ByHandTest, ADiscardEndsWhatIsParked) {
   const TaskId scheduled = waiting();
-  NewTask n = task();
-  begin_parked(n.task, "poison", *rules(), must(store_->now()));
-  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
+  const TaskId id = parked();
   NewBulk asked = cancel_all();
   asked.action = BulkAction::discard;
   asked.reason = "refunded";
@@ -255,12 +247,12 @@ TEST_P(ByHandTest, ADiscardEndsWhatIsParked) {
   EXPECT_EQ(must(store_->bulk(made.id))->action, BulkAction::discard);
   ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
   EXPECT_EQ(must(step(made, "us", 10)), 1U);
-  const Task ended = get(*store_, n.task.id);
+  const Task ended = get(id);
   EXPECT_EQ(ended.state, State::discarded);
   EXPECT_EQ(ended.last_error, "poison");
-  EXPECT_EQ(must(store_->audit(n.task.id)).at(0).what, "discard");
-  EXPECT_EQ(must(store_->audit(n.task.id)).at(0).reason, "refunded");
-  EXPECT_EQ(get(*store_, scheduled).state, State::scheduled);
+  EXPECT_EQ(must(store_->audit(id)).at(0).what, "discard");
+  EXPECT_EQ(must(store_->audit(id)).at(0).reason, "refunded");
+  EXPECT_EQ(get(scheduled).state, State::scheduled);
 }
 
 TEST_P(ByHandTest, OnlyTasksOfTheQueuesThatThePersonMayActOn) {

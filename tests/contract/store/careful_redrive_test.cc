@@ -1,6 +1,6 @@
 // Redrives that look at their own outcome (src/bridge/changes/bulk.h): what the store does for
 // them.
-#include <future>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "src/api/tasks/views.h"
@@ -11,24 +11,10 @@ namespace {
 
 class CarefulRedrive : public ByHandTest {
  protected:
-  TaskId parked(const std::string& queue = "orders") {
-    NewTask n = task(queue);
-    begin_parked(n.task, "poison", *rules(), must(store_->now()));
-    EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
-    return n.task.id;
-  }
   NewBulk redrive(const std::string& queue = "orders") {
     NewBulk asked = cancel_all(queue);
     asked.action = BulkAction::redrive;
     return asked;
-  }
-  void happen(TaskId id, Happening what) {
-    const Event event{id, std::move(what)};
-    ASSERT_EQ(must(store_->apply(std::span(&event, 1), fence, decider())).at(0).verdict, Verdict::applied);
-  }
-  void deliver(TaskId id) {
-    wait_until([&] { return apply_one(*store_, fence, id, event::Claim{}).verdict == Verdict::applied; });
-    happen(id, event::Confirmed{get(*store_, id).attempt, must(store_->now())});
   }
 };
 
@@ -48,9 +34,9 @@ TEST_P(CarefulRedrive, ItsCareIsKept) {
 
 TEST_P(CarefulRedrive, WhatHasNoBodyIsLeftOutAndCounted) {
   NewTask bodiless = task();
-  begin_parked(bodiless.task, "too large", *rules(), must(store_->now()));
+  begin_parked(bodiless.task, "too large", *rules(), db_now());
   bodiless.task.rule = kNotStored;
-  ASSERT_EQ(must(store_->insert(std::span(&bodiless, 1), fence)).at(0).how, Inserted::How::inserted);
+  insert(bodiless);
   parked();
   if (mysql_) {
     const auto dry = api::dry_run(database(), redrive(), std::nullopt, *rules());
@@ -68,9 +54,9 @@ TEST_P(CarefulRedrive, WhatBecameOfWhatItSent) {
   ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
   EXPECT_EQ(must(step(made, "us", 5)), 5U);
   for (const TaskId id : {fails, succeeds, waits}) deliver(id);
-  happen(fails, event::Failed{1, "connection refused", "", {}});
-  happen(succeeds, event::Succeeded{1});
-  wait_until([&] { return apply_one(*store_, fence, claimed, event::Claim{}).verdict == Verdict::applied; });
+  applied(fails, event::Failed{1, "connection refused", "", {}});
+  applied(succeeds, event::Succeeded{1});
+  wait_until_applied(claimed, event::Claim{});
   auto sent = must(store_->sent_by_bulk(made.id, 10));
   ASSERT_EQ(sent.size(), 5U) << "not " << later.str();
   EXPECT_EQ(sent[0].id, claimed);
@@ -90,7 +76,7 @@ TEST_P(CarefulRedrive, WhatBecameOfWhatItSent) {
   EXPECT_EQ(must(store_->sent_by_bulk(made.id, 2)).size(), 2U) << "the last ones";
   // The next attempt of the one that failed is not what the bulk has sent.
   deliver(fails);
-  happen(fails, event::Succeeded{2});
+  applied(fails, event::Succeeded{2});
   EXPECT_EQ(must(store_->sent_by_bulk(made.id, 10))[4].outcome, Outcome::failed);
 }
 
@@ -98,18 +84,11 @@ TEST_P(CarefulRedrive, WhatBecameOfWhatItSent) {
 TEST_P(CarefulRedrive, CreatedAtOnceTheyShareNoTask) {
   constexpr int kTasks = 200, kAtOnce = 4;
   for (int i = 0; i < kTasks; ++i) parked();
-  std::vector<std::unique_ptr<Store>> stores;
-  for (int i = 0; i < kAtOnce; ++i) stores.push_back(open());
-  std::vector<std::future<std::int64_t>> totals;
-  for (auto& store : stores) {
-    totals.push_back(std::async(std::launch::async, [this, &store] {
-      std::int64_t total = 0;
-      for (int i = 0; i < 5; ++i) total += must(store->create_bulk(redrive())).total;
-      return total;
-    }));
-  }
-  std::int64_t all = 0;
-  for (auto& total : totals) all += total.get();
+  std::atomic<std::int64_t> all = 0;
+  in_threads(kAtOnce, [&](int) {
+    const auto store = open();
+    for (int i = 0; i < 5; ++i) all += must(store->create_bulk(redrive())).total;
+  });
   EXPECT_EQ(all, kTasks);
 }
 
@@ -121,7 +100,7 @@ TEST_P(CarefulRedrive, AnAttemptBeforeItIsNotItsOutcome) {
   deliver(id);
   Directives never;
   never.never = true;
-  happen(id, event::Failed{1, "no", "", never});
+  applied(id, event::Failed{1, "no", "", never});
   EXPECT_EQ(must(step(first, "us", 10)), 0U) << "it is complete";
   const Bulk second = must(store_->create_bulk(redrive()));
   ASSERT_EQ(second.total, 1);
@@ -129,7 +108,7 @@ TEST_P(CarefulRedrive, AnAttemptBeforeItIsNotItsOutcome) {
   EXPECT_EQ(must(step(second, "us", 10)), 1U);
   EXPECT_EQ(must(store_->sent_by_bulk(second.id, 10)).at(0).outcome, Outcome::pending);
   deliver(id);
-  happen(id, event::Succeeded{2});
+  applied(id, event::Succeeded{2});
   EXPECT_EQ(must(store_->sent_by_bulk(second.id, 10)).at(0).outcome, Outcome::succeeded);
   EXPECT_EQ(must(store_->sent_by_bulk(first.id, 10)).at(0).outcome, Outcome::failed);
 }
@@ -179,11 +158,10 @@ TEST_P(CarefulRedrive, ATaskHasOneOpenRedrive) {
   // A person sends the second one alone; it succeeds, as its silence says. The bulk does not send it again.
   EXPECT_EQ(change(second, event::Redrive{}).verdict, Verdict::applied);
   deliver(second);
-  wait_until(
-      [&] { return apply_one(*store_, fence, second, event::SilenceOver{}).verdict == Verdict::applied; });
-  EXPECT_EQ(get(*store_, second).state, State::succeeded);
+  wait_until_applied(second, event::SilenceOver{});
+  EXPECT_EQ(get(second).state, State::succeeded);
   EXPECT_EQ(must(step(made, "us", 1)), 1U);
-  EXPECT_EQ(get(*store_, second).state, State::succeeded) << "it was sent since the bulk was created";
+  EXPECT_EQ(get(second).state, State::succeeded) << "it was sent since the bulk was created";
   EXPECT_EQ(must(store_->bulk(made.id))->applied, 1);
   must(step(made, "us", 1));
   EXPECT_EQ(must(store_->bulk(made.id))->state, BulkState::done);

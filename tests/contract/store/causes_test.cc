@@ -21,20 +21,11 @@ class CauseContract : public StoreContract {
     one.task.last_error = error;
     return one;
   }
-  TaskId insert(const Fence& fence, NewTask one) {
-    const TaskId id = one.task.id;
-    EXPECT_EQ(must(store_->insert(std::span(&one, 1), fence)).at(0).how, Inserted::How::inserted);
-    return id;
-  }
-  Decision fail(const Fence& fence, TaskId id, const std::string& error) {
-    wait_until([&] { return must(store_->now()) >= get(*store_, id).next_at.value_or(EpochMs{}); });
-    EXPECT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Decision::Verdict::applied);
-    const int attempt = get(*store_, id).attempt;
-    EXPECT_EQ(apply_one(*store_, fence, id, event::Confirmed{attempt, must(store_->now())}).verdict,
-              Decision::Verdict::applied);
-    event::Failed failed{attempt, error, "", {}};
+  Decision fail(TaskId id, const std::string& error) {
+    deliver(id);
+    event::Failed failed{get(id).attempt, error, "", {}};
     failed.proven = true;
-    return apply_one(*store_, fence, id, failed);
+    return apply_one(id, failed);
   }
   CauseRow cause(const std::string& id) {
     const auto rows = must(database().causes({.id = id}));
@@ -82,14 +73,13 @@ std::int64_t sum_of(const std::vector<std::int64_t>& trend) {
 }
 
 TEST_P(CauseContract, EqualFailuresOfAQueueAreOneCause) {
-  const Fence fence = join(*store_, "a");
-  const TaskId one = insert(fence, failed("order 4711 has no address")),
-               two = insert(fence, failed("order 12 has no address")),
-               other = insert(fence, failed("order 4711 has no address", "invoices"));
-  const std::string cause_id = get(*store_, one).cause;
+  const TaskId one = insert(failed("order 4711 has no address")),
+               two = insert(failed("order 12 has no address")),
+               other = insert(failed("order 4711 has no address", "invoices"));
+  const std::string cause_id = get(one).cause;
   EXPECT_EQ(cause_id.size(), 12U);
-  EXPECT_EQ(get(*store_, two).cause, cause_id);
-  EXPECT_NE(get(*store_, other).cause, cause_id);
+  EXPECT_EQ(get(two).cause, cause_id);
+  EXPECT_NE(get(other).cause, cause_id);
   const CauseRow row = cause(cause_id);
   EXPECT_EQ(row.queue, "orders");
   EXPECT_EQ(row.sample, "order 4711 has no address");
@@ -106,16 +96,15 @@ TEST_P(CauseContract, EqualFailuresOfAQueueAreOneCause) {
 }
 
 TEST_P(CauseContract, CountsFollowTheTasksBeforeAndAfterTheFold) {
-  const Fence fence = join(*store_, "a");
-  const TaskId id = insert(fence, failed("timeout after 5 s"));
-  const std::string timeout = get(*store_, id).cause;
-  fail(fence, id, "timeout after 7 s");
+  const TaskId id = insert(failed("timeout after 5 s"));
+  const std::string timeout = get(id).cause;
+  fail(id, "timeout after 7 s");
   EXPECT_EQ(cause(timeout).total, 1) << "the same task";
   EXPECT_EQ(cause(timeout).last_hour, 2) << "two failures";
   EXPECT_THAT(cause(timeout).trend, SizeIs(kCauseBuckets));
   EXPECT_EQ(sum_of(cause(timeout).trend), 2) << "before they are in a bucket, too";
-  fail(fence, id, "no such customer");
-  const std::string customer = get(*store_, id).cause;
+  fail(id, "no such customer");
+  const std::string customer = get(id).cause;
   ASSERT_NE(customer, timeout);
   EXPECT_EQ(cause(timeout).scheduled, 0);
   EXPECT_EQ(cause(customer).scheduled, 1);
@@ -124,13 +113,13 @@ TEST_P(CauseContract, CountsFollowTheTasksBeforeAndAfterTheFold) {
   EXPECT_EQ(by_causes(), by_tasks());
   EXPECT_EQ(cause(timeout).last_hour, 2);
   EXPECT_EQ(sum_of(cause(timeout).trend), 2);
-  fail(fence, id, "no such customer");
-  EXPECT_EQ(get(*store_, id).state, State::parked);
+  fail(id, "no such customer");
+  EXPECT_EQ(get(id).state, State::parked);
   EXPECT_EQ(cause(customer).parked, 1);
-  EXPECT_EQ(apply_one(*store_, fence, id, event::Redrive{}).verdict, Decision::Verdict::applied);
+  applied(id, event::Redrive{});
   EXPECT_EQ(cause(customer).parked, 0);
   EXPECT_EQ(cause(customer).scheduled, 1);
-  EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  applied(id, event::Cancel{});
   EXPECT_EQ(cause(customer).scheduled, 0);
   EXPECT_EQ(cause(customer).total, 1);
   fold();
@@ -138,32 +127,28 @@ TEST_P(CauseContract, CountsFollowTheTasksBeforeAndAfterTheFold) {
 }
 
 TEST_P(CauseContract, ManyAtOnceAndWhatRetentionDeletes) {
-  const Fence fence = join(*store_, "a");
   std::vector<NewTask> tasks;
   for (int i = 0; i < 40; ++i) tasks.push_back(failed(i % 2 == 0 ? "even " + std::to_string(i) : "odd"));
-  must(store_->insert(tasks, fence));
-  must(store_->insert(tasks, fence));  // the answer was lost: nothing counts twice
-  wait_until([&] { return must(store_->now()) > tasks[0].task.next_at.value_or(EpochMs{}); });
+  must(store_->insert(tasks, fence()));
+  must(store_->insert(tasks, fence()));  // the answer was lost: nothing counts twice
+  wait_until([&] { return db_now() > tasks[0].task.next_at.value_or(EpochMs{}); });
   std::vector<Event> claims, confirms, ends;
   for (const NewTask& one : tasks) claims.push_back({one.task.id, event::Claim{}});
-  const auto claimed = must(store_->apply(claims, fence, decider()));
+  const auto claimed = must(store_->apply(claims, fence(), decider()));
   for (const Decision& decision : claimed)
-    confirms.push_back({decision.task.id,
-                        event::Confirmed{1, must(store_->now())},
-                        {},
-                        std::make_shared<const Task>(decision.task)});
-  const auto confirmed = must(store_->apply(confirms, fence, decider()));
+    confirms.push_back(
+        {decision.task.id, event::Confirmed{1, db_now()}, {}, std::make_shared<const Task>(decision.task)});
+  const auto confirmed = must(store_->apply(confirms, fence(), decider()));
   // On what was last written, without reading the rows.
   for (const Decision& decision : confirmed)
     ends.push_back({decision.task.id, event::Succeeded{1}, {}, std::make_shared<const Task>(decision.task)});
-  must(store_->apply(ends, fence, decider()));
+  must(store_->apply(ends, fence(), decider()));
   EXPECT_EQ(by_causes(), by_tasks());
   ASSERT_EQ(by_causes().size(), 2U);
   fold();
   EXPECT_EQ(std::get<2>(by_causes().begin()->second), 20);
-  wait_until(
-      [&] { return must(store_->now()) > get(*store_, tasks[0].task.id).finished_at.value_or(EpochMs{}); });
-  EXPECT_EQ(must(store_->purge_finished(must(store_->now()) + Ms{1}, {}, 15)).tasks, 15);
+  wait_until([&] { return db_now() > get(tasks[0].task.id).finished_at.value_or(EpochMs{}); });
+  EXPECT_EQ(must(store_->purge_finished(db_now() + Ms{1}, {}, 15)).tasks, 15);
   EXPECT_EQ(by_causes(), by_tasks());
   fold();
   EXPECT_EQ(by_causes(), by_tasks());
@@ -171,18 +156,16 @@ TEST_P(CauseContract, ManyAtOnceAndWhatRetentionDeletes) {
 }
 
 TEST_P(CauseContract, AMessageThatOnlyWaitsHasNoCause) {
-  const Fence fence = join(*store_, "a");
   NewTask delay = task();
   delay.task.kind = Kind::delay;
   delay.task.level = 0;
-  const TaskId id = insert(fence, delay);
-  EXPECT_EQ(get(*store_, id).cause, "");
+  const TaskId id = insert(delay);
+  EXPECT_EQ(get(id).cause, "");
   EXPECT_THAT(must(database().causes({})), IsEmpty());
 }
 
 TEST_P(CauseContract, PeopleSayWhatACauseIs) {
-  const Fence fence = join(*store_, "a");
-  const std::string id = get(*store_, insert(fence, failed("no stock"))).cause;
+  const std::string id = get(insert(failed("no stock"))).cause;
   EXPECT_FALSE(must(database().triage("000000000000", {}, "alice")));
   const auto row =
       must(database().triage(id, {CauseState::working, "alice", "see the ticket", "https://t/1"}, "alice"));
@@ -202,15 +185,14 @@ TEST_P(CauseContract, PeopleSayWhatACauseIs) {
 }
 
 TEST_P(CauseContract, AnIgnoredCauseThatGetsWorseIsNewAgain) {
-  const Fence fence = join(*store_, "a");
-  const std::string id = get(*store_, insert(fence, failed("no stock"))).cause;
+  const std::string id = get(insert(failed("no stock"))).cause;
   fold();
   must(database().triage(id, {.state = CauseState::ignored}, "alice"));
-  for (int i = 0; i < 8; ++i) insert(fence, failed("no stock"));
+  for (int i = 0; i < 8; ++i) insert(failed("no stock"));
   fold();
   EXPECT_EQ(cause(id).state, CauseState::ignored) << "nine failures, ignored at one";
-  insert(fence, failed("no stock"));
-  const EpochMs now = must(store_->now());
+  insert(failed("no stock"));
+  const EpochMs now = db_now();
   EXPECT_TRUE(must(store_->work_waiting(all_shards(), now, now)).cause_changes);
   const auto folded = must(store_->fold_causes(100));
   ASSERT_THAT(folded.worse, SizeIs(1));
@@ -225,50 +207,46 @@ TEST_P(CauseContract, AnIgnoredCauseThatGetsWorseIsNewAgain) {
 }
 
 TEST_P(CauseContract, OneThatHasEndedIsResolvedAndHasRegressedWhenItFailsAgain) {
-  const Fence fence = join(*store_, "a");
-  const TaskId id = insert(fence, failed("no stock"));
-  const std::string mended = get(*store_, id).cause;
-  const std::string other = get(*store_, insert(fence, failed("no customer"))).cause;
+  const TaskId id = insert(failed("no stock"));
+  const std::string mended = get(id).cause;
+  const std::string other = get(insert(failed("no customer"))).cause;
   fold();
   must(database().triage(mended, {.owner = "alice"}, "alice"));
-  EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  applied(id, event::Cancel{});
   fold();
   EXPECT_EQ(cause(mended).state, CauseState::resolved);
   EXPECT_EQ(must(database().triage(mended, {.note = "mended in 1.2"}, "alice"))->state, CauseState::resolved);
   EXPECT_EQ(cause(other).state, CauseState::fresh) << "it has a task";
-  insert(fence, failed("no customer"));
-  const TaskId again = insert(fence, failed("no stock"));
+  insert(failed("no customer"));
+  const TaskId again = insert(failed("no stock"));
   fold();
   EXPECT_EQ(cause(mended).state, CauseState::regressed);
   EXPECT_EQ(cause(mended).owner, "alice");
   EXPECT_EQ(kinds().back(), "cause_regressed");
   EXPECT_EQ(must(database().causes({})).at(0).id, mended) << "before one with more tasks";
-  EXPECT_THAT(
-      must(database().causes({.states = {CauseState::regressed}, .since = must(store_->now()) - Ms{60'000}})),
-      SizeIs(1));
+  EXPECT_THAT(must(database().causes({.states = {CauseState::regressed}, .since = db_now() - Ms{60'000}})),
+              SizeIs(1));
   EXPECT_EQ(must(database().triage(mended, {.note = "1.3, then"}, "alice"))->state, CauseState::known);
   // By hand, with a task that is still under way: it succeeds, or fails once more.
   must(database().triage(mended, {.state = CauseState::resolved}, "alice"));
   fold();
   EXPECT_EQ(cause(mended).state, CauseState::resolved);
-  fail(fence, again, "no stock");
+  fail(again, "no stock");
   fold();
   EXPECT_EQ(cause(mended).state, CauseState::regressed);
 }
 
 TEST_P(CauseContract, AnIgnoredOneStaysIgnoredWhenItEnds) {
-  const Fence fence = join(*store_, "a");
-  const TaskId id = insert(fence, failed("no stock"));
-  const std::string cause_id = get(*store_, id).cause;
+  const TaskId id = insert(failed("no stock"));
+  const std::string cause_id = get(id).cause;
   must(database().triage(cause_id, {.state = CauseState::ignored}, "alice"));
-  EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  applied(id, event::Cancel{});
   fold();
   EXPECT_EQ(cause(cause_id).state, CauseState::ignored);
 }
 
 // Whoever writes errors decides how many causes there are.
 TEST_P(CauseContract, WhatAQueueMayHaveIsBounded) {
-  const Fence fence = join(*store_, "a");
   std::vector<NewTask> tasks;
   const auto word = [](int n) {
     std::string out;
@@ -282,45 +260,43 @@ TEST_P(CauseContract, WhatAQueueMayHaveIsBounded) {
   for (int i = 0; i < static_cast<int>(CauseBook::kMostOfQueue) + 20; ++i) {
     tasks.push_back(failed("it is " + word(i)));
     if (tasks.size() < 100) continue;
-    must(store_->insert(tasks, fence));
+    must(store_->insert(tasks, fence()));
     tasks.clear();
   }
-  must(store_->insert(tasks, fence));
+  must(store_->insert(tasks, fence()));
   fold();
-  const TaskId late = insert(fence, failed("it is something else"));
+  const TaskId late = insert(failed("it is something else"));
   const auto rows = must(database().causes({.limit = 1000}));
   EXPECT_LE(rows.size(), CauseBook::kMostOfQueue + 100) << "one batch may be beyond it";
-  EXPECT_THAT(cause(get(*store_, late).cause).sample, HasSubstr("other errors"));
+  EXPECT_THAT(cause(get(late).cause).sample, HasSubstr("other errors"));
   EXPECT_EQ(by_causes(), by_tasks());
-  const TaskId other = insert(fence, failed("it is something else", "invoices"));
-  EXPECT_EQ(cause(get(*store_, other).cause).sample, "it is something else");
+  const TaskId other = insert(failed("it is something else", "invoices"));
+  EXPECT_EQ(cause(get(other).cause).sample, "it is something else");
 }
 
 TEST_P(CauseContract, WhatNobodyNeedsIsForgotten) {
-  const Fence fence = join(*store_, "a");
-  const TaskId id = insert(fence, failed("no stock"));
+  const TaskId id = insert(failed("no stock"));
   constexpr Ms kLater = kCauseForgotten + Ms{1000};
   fold();
-  EXPECT_EQ(must(store_->forget(must(store_->now()) + kLater, 10)), 0) << "a task has it";
-  EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  EXPECT_EQ(must(store_->forget(db_now() + kLater, 10)), 0) << "a task has it";
+  applied(id, event::Cancel{});
   fold();
-  EXPECT_EQ(must(store_->forget(must(store_->now()) + kCauseKept, 10)), 0) << "it has just failed";
-  EXPECT_EQ(must(store_->forget(must(store_->now()) + kLater, 10)), 1);
+  EXPECT_EQ(must(store_->forget(db_now() + kCauseKept, 10)), 0) << "it has just failed";
+  EXPECT_EQ(must(store_->forget(db_now() + kLater, 10)), 1);
   EXPECT_THAT(must(database().causes({})), IsEmpty());
 }
 
 // Processes leave out of their books what is about to be forgotten: who has it there would count a failure
 // without storing what it is.
 TEST_P(CauseContract, ThatIsForgottenComesBackWhole) {
-  const Fence fence = join(*store_, "a");
-  const TaskId id = insert(fence, failed("no stock"));
-  const std::string cause_id = get(*store_, id).cause;
-  EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  const TaskId id = insert(failed("no stock"));
+  const std::string cause_id = get(id).cause;
+  applied(id, event::Cancel{});
   fold();
   mysql_->exec("UPDATE rung_causes SET last_seen = last_seen - INTERVAL 31 DAY");
   must(store_->read_causes());
-  EXPECT_EQ(must(store_->forget(must(store_->now()), 10)), 1);
-  insert(fence, failed("no stock"));
+  EXPECT_EQ(must(store_->forget(db_now(), 10)), 1);
+  insert(failed("no stock"));
   fold();
   EXPECT_EQ(cause(cause_id).queue, "orders");
   EXPECT_EQ(cause(cause_id).sample, "no stock");

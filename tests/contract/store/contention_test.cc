@@ -12,34 +12,10 @@
 namespace rung::test {
 namespace {
 
-using Verdict = Decision::Verdict;
-
-// Runs `body` in `n` threads, each with a handle of its own; errors fail the test.
-template <typename F>
-void in_threads(int n, const std::function<std::unique_ptr<Store>()>& open, F body) {
-  std::vector<std::thread> threads;
-  std::mutex mutex;
-  std::vector<std::string> errors;
-  for (int t = 0; t < n; ++t) {
-    threads.emplace_back([&, t] {
-      try {
-        const auto store = open();
-        body(t, *store);
-      } catch (const std::exception& e) {
-        const std::lock_guard lock(mutex);
-        errors.emplace_back(e.what());
-      }
-    });
-  }
-  for (auto& t : threads) t.join();
-  EXPECT_THAT(errors, testing::IsEmpty());
-}
-
 TEST_P(StoreContract, ATaskIsClaimedOnceHoweverManyTry) {
-  const Fence fence = join(*store_, "a");
   constexpr int kTasks = 40;
   std::vector<TaskId> ids;
-  for (int i = 0; i < kTasks; ++i) ids.push_back(due_task(*store_, fence));
+  for (int i = 0; i < kTasks; ++i) ids.push_back(due_task());
   // Each has its own epoch and tries to claim the row: the second finds it claimed.
   std::mutex mutex;
   std::multiset<TaskId> claimed;
@@ -47,22 +23,21 @@ TEST_P(StoreContract, ATaskIsClaimedOnceHoweverManyTry) {
     if (task.state != State::scheduled) return Decision{Verdict::stale, "taken", task, {}, false};
     return decide(task, what, *rules(), at);
   };
-  in_threads(
-      4, [&] { return open(); },
-      [&](int t, Store& store) {
-        std::mt19937 dice(static_cast<unsigned>(t));
-        std::vector<TaskId> mine = ids;
-        std::shuffle(mine.begin(), mine.end(), dice);
-        for (std::size_t from = 0; from < mine.size(); from += 10) {
-          std::vector<Event> events;
-          for (std::size_t i = from; i < from + 10; ++i) events.push_back({mine[i], event::Claim{}});
-          const auto decisions = must(store.apply(events, fence, once));
-          const std::lock_guard lock(mutex);
-          for (std::size_t i = 0; i < events.size(); ++i) {
-            if (decisions[i].verdict == Verdict::applied) claimed.insert(events[i].id);
-          }
-        }
-      });
+  in_threads(4, [&](int t) {
+    const auto store = open();
+    std::mt19937 dice(static_cast<unsigned>(t));
+    std::vector<TaskId> mine = ids;
+    std::shuffle(mine.begin(), mine.end(), dice);
+    for (std::size_t from = 0; from < mine.size(); from += 10) {
+      std::vector<Event> events;
+      for (std::size_t i = from; i < from + 10; ++i) events.push_back({mine[i], event::Claim{}});
+      const auto decisions = must(store->apply(events, fence(), once));
+      const std::lock_guard lock(mutex);
+      for (std::size_t i = 0; i < events.size(); ++i) {
+        if (decisions[i].verdict == Verdict::applied) claimed.insert(events[i].id);
+      }
+    }
+  });
   EXPECT_EQ(claimed.size(), ids.size());
   for (const TaskId id : ids) EXPECT_EQ(claimed.count(id), 1U);
 }
@@ -73,7 +48,7 @@ class OpenClaim : public StoreContract {
  protected:
   // A claim in shard 3, held open while `meanwhile` runs on a thread of its own, until `reached`.
   void hold_open(const std::function<void()>& meanwhile, const std::function<bool()>& reached) {
-    a = join(*store_, "a", {3});
+    a = join("a", {3});
     NewTask n = task();
     n.task.shard = 3;
     ASSERT_EQ(must(store_->insert(std::span(&n, 1), a)).at(0).how, Inserted::How::inserted);
@@ -149,7 +124,7 @@ TEST_P(OpenClaim, ARenewalWaitsForIt) {
 }
 
 TEST_P(OpenClaim, ATakeoverPassesOverAnOpenInsertAndGetsTheShardAfterIt) {
-  a = join(*store_, "a", {3});
+  a = join("a", {3});
   NewTask n = task();
   n.task.shard = 3;
   n.intake_key = "key-of-16-bytes!";
@@ -174,11 +149,10 @@ TEST_P(OpenClaim, ATakeoverPassesOverAnOpenInsertAndGetsTheShardAfterIt) {
 INSTANTIATE_TEST_SUITE_P(Stores, OpenClaim, testing::Values("mysql"), [](const auto& p) { return p.param; });
 
 TEST_P(StoreContract, AStormOfOverlappingBatchesEndsWithAllDone) {
-  const Fence fence = join(*store_, "a");
   constexpr int kTasks = 120;
   constexpr int kRounds = 15;
   std::vector<TaskId> ids;
-  for (int i = 0; i < kTasks; ++i) ids.push_back(due_task(*store_, fence));
+  for (int i = 0; i < kTasks; ++i) ids.push_back(due_task());
   const Decider count = [](const Task& task, const Happening&, const Circumstances&) {
     Decision d{Verdict::applied, "", task, Attempt{}, false};
     ++d.task.max_attempts;
@@ -188,25 +162,24 @@ TEST_P(StoreContract, AStormOfOverlappingBatchesEndsWithAllDone) {
   };
   std::map<TaskId, std::atomic<int>> asked;
   for (const TaskId id : ids) asked[id] = 0;
-  in_threads(
-      4, [&] { return open(); },
-      [&](int t, Store& store) {
-        std::mt19937 dice(static_cast<unsigned>(t) + 1);
-        for (int round = 0; round < kRounds; ++round) {
-          std::vector<TaskId> mine = ids;
-          std::shuffle(mine.begin(), mine.end(), dice);
-          std::vector<Event> events;
-          for (std::size_t i = 0; i < kTasks / 2; ++i) events.push_back({mine[i], event::Claim{}});
-          must(store.apply(events, fence, count));
-          for (const Event& e : events) ++asked.at(e.id);
-          must(store.renew(fence.node, fence.leases, kTtl));
-        }
-      });
-  for (const TaskId id : ids) EXPECT_EQ(get(*store_, id).max_attempts, asked.at(id).load());
+  in_threads(4, [&](int t) {
+    const auto store = open();
+    std::mt19937 dice(static_cast<unsigned>(t) + 1);
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<TaskId> mine = ids;
+      std::shuffle(mine.begin(), mine.end(), dice);
+      std::vector<Event> events;
+      for (std::size_t i = 0; i < kTasks / 2; ++i) events.push_back({mine[i], event::Claim{}});
+      must(store->apply(events, fence(), count));
+      for (const Event& e : events) ++asked.at(e.id);
+      must(store->renew(fence().node, fence().leases, kTtl));
+    }
+  });
+  for (const TaskId id : ids) EXPECT_EQ(get(id).max_attempts, asked.at(id).load());
 }
 
 TEST_P(StoreContract, TheSameIntakeTakenInByManyAtOnceIsOneRow) {
-  const Fence fence = join(*store_, "a");
+  fence();  // before the threads
   constexpr int kKeys = 60;
   constexpr int kThreads = 4;
   std::vector<std::vector<NewTask>> batches(kThreads);
@@ -224,30 +197,29 @@ TEST_P(StoreContract, TheSameIntakeTakenInByManyAtOnceIsOneRow) {
   std::atomic<int> inserted{0};
   std::mutex mutex;
   std::map<std::string, std::set<TaskId>> rows;
-  in_threads(
-      kThreads, [&] { return open(); },
-      [&](int t, Store& store) {
-        const auto& batch = batches[static_cast<std::size_t>(t)];
-        for (std::size_t from = 0; from < batch.size(); from += 20) {
-          const auto part = std::span(batch).subspan(from, 20);
-          std::vector<Inserted> results;
-          // A deadlock storm may outlast the store's timeout: transient, and the caller repeats.
-          wait_until([&] {
-            auto result = store.insert(part, fence);
-            if (result) {
-              results = *result;
-            } else {
-              EXPECT_TRUE(result.error().is_transient()) << result.error().message;
-            }
-            return result.has_value();
-          });
-          const std::lock_guard lock(mutex);
-          for (std::size_t i = 0; i < part.size(); ++i) {
-            if (results[i].how == Inserted::How::inserted) ++inserted;
-            rows[part[i].intake_key].insert(results[i].id);
-          }
+  in_threads(kThreads, [&](int t) {
+    const auto store = open();
+    const auto& batch = batches[static_cast<std::size_t>(t)];
+    for (std::size_t from = 0; from < batch.size(); from += 20) {
+      const auto part = std::span(batch).subspan(from, 20);
+      std::vector<Inserted> results;
+      // A deadlock storm may outlast the store's timeout: transient, and the caller repeats.
+      wait_until([&] {
+        auto result = store->insert(part, fence());
+        if (result) {
+          results = *result;
+        } else {
+          EXPECT_TRUE(result.error().is_transient()) << result.error().message;
         }
+        return result.has_value();
       });
+      const std::lock_guard lock(mutex);
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        if (results[i].how == Inserted::How::inserted) ++inserted;
+        rows[part[i].intake_key].insert(results[i].id);
+      }
+    }
+  });
   EXPECT_EQ(inserted, kKeys);
   for (const auto& [key, ids] : rows) EXPECT_EQ(ids.size(), 1U);
   EXPECT_EQ(must(store_->list(Filter{.states = {State::scheduled}, .limit = 1000})).size(),

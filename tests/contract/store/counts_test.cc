@@ -1,17 +1,15 @@
 // Tasks by queue and state: the open ones at once, the ended ones in pieces.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "src/api/base/task_counter.h"
+#include "src/api/stats/stats.h"
 #include "src/store/store.h"
 #include "tests/contract/store/world.h"
 #include "tests/support/clock.h"
@@ -24,17 +22,13 @@ using Counts = std::map<std::pair<std::string, State>, std::int64_t>;
 
 class CountContract : public StoreContract {
  protected:
-  void SetUp() override {
-    StoreContract::SetUp();
-    fence = join(*store_, "a");
-  }
   void insert(int tasks, const std::string& queue, State state) {
     std::vector<NewTask> rows;
     for (int i = 0; i < tasks; ++i) {
       rows.push_back(task(queue));
       rows.back().task.state = state;
     }
-    must(store_->insert(rows, fence));
+    must(store_->insert(rows, fence()));
   }
   // With pieces of this size; each counts at most twice as many.
   Counts ended(int piece_size) {
@@ -52,18 +46,16 @@ class CountContract : public StoreContract {
     }
     return counts;
   }
-
-  Fence fence;
 };
 
 TEST_P(CountContract, OpenTasksAreCountedByStateAndWhatIsOverdue) {
-  const EpochMs now = must(store_->now());
+  const EpochMs now = db_now();
   std::vector<NewTask> tasks;
   for (int i = 0; i < 6; ++i) tasks.push_back(task(i < 3 ? "orders" : "orders "));
   tasks[0].task.next_at = now - Ms{5000};
   tasks[1].task.next_at = now + Ms{600'000};
   tasks[2].task.state = State::awaiting;
-  must(store_->insert(tasks, fence));
+  must(store_->insert(tasks, fence()));
   const auto stats = must(database().open_by_queue());
   ASSERT_EQ(stats.size(), 3U);
   const auto of = [&](const std::string& queue, State state) {
@@ -91,29 +83,20 @@ TEST_P(CountContract, OpenTasksAreTheUnfinishedAndTheParked) {
 TEST_P(CountContract, PiecesNeitherRepeatNorSkip) {
   insert(7, "orders", State::succeeded);
   insert(1, "letters", State::succeeded);
-  insert(3, "", State::succeeded);  // of a delay to an exchange
+  for (int i = 0; i < 4; ++i) {  // one place in the index, two queues
+    insert(1, "mails", State::succeeded);
+    insert(1, "mails ", State::succeeded);
+  }
+  insert(1, "mails!", State::succeeded);
+  insert(1, "\tmails", State::succeeded);  // less than "", which is padded with blanks
+  insert(3, "", State::succeeded);         // of a delay to an exchange
   insert(2, "orders", State::discarded);
   insert(5, "orders", State::parked);
-  const Counts all{{{"orders", State::succeeded}, 7},
-                   {{"letters", State::succeeded}, 1},
-                   {{"", State::succeeded}, 3},
-                   {{"orders", State::discarded}, 2}};
-  for (const int piece : {1, 2, 3, 4, 11, 100}) EXPECT_EQ(ended(piece), all) << piece;
-}
-
-// One place in the index, two queues.
-TEST_P(CountContract, NamesThatDifferInBlanks) {
-  for (int i = 0; i < 4; ++i) {
-    insert(1, "orders", State::succeeded);
-    insert(1, "orders ", State::succeeded);
-  }
-  insert(1, "orders!", State::succeeded);
-  insert(1, "\torders", State::succeeded);  // less than "", which is padded with blanks
-  const Counts all{{{"orders", State::succeeded}, 4},
-                   {{"orders ", State::succeeded}, 4},
-                   {{"orders!", State::succeeded}, 1},
-                   {{"\torders", State::succeeded}, 1}};
-  for (const int piece : {1, 2, 3, 8, 100}) EXPECT_EQ(ended(piece), all) << piece;
+  const Counts all{{{"orders", State::succeeded}, 7}, {{"letters", State::succeeded}, 1},
+                   {{"mails", State::succeeded}, 4},  {{"mails ", State::succeeded}, 4},
+                   {{"mails!", State::succeeded}, 1}, {{"\tmails", State::succeeded}, 1},
+                   {{"", State::succeeded}, 3},       {{"orders", State::discarded}, 2}};
+  for (const int piece : {1, 2, 3, 4, 8, 11, 100}) EXPECT_EQ(ended(piece), all) << piece;
 }
 
 Counts counts_of(const api::TaskCount& count) {
@@ -162,23 +145,186 @@ TEST_P(CountContract, ManyEndedTasksTakeSeveralCalls) {
 TEST_P(CountContract, CallersAtTheSameTimeEachGetAll) {
   insert(20, "orders", State::succeeded);
   api::TaskCounter counter(test_clock(), 3);
-  std::vector<std::thread> callers;
-  for (int i = 0; i < 4; ++i) {
-    callers.emplace_back(
-        [&, store = std::shared_ptr(must(open_mysql_store(mysql_->options(), test_clock())))] {
-          const auto count = counter.count(*store, EpochMs{1}, Ms{60'000});
-          EXPECT_EQ(counts_of(count), (Counts{{{"orders", State::succeeded}, 20}}));
-        });
-  }
-  for (std::thread& caller : callers) caller.join();
-}
-
-TEST_P(CountContract, NothingIsNothing) {
-  EXPECT_THAT(ended(1), IsEmpty());
-  EXPECT_THAT(must(database().open_by_queue()), IsEmpty());
+  in_threads(4, [&](int) {
+    const auto store = open();
+    const auto count = counter.count(static_cast<MysqlStore&>(*store), EpochMs{1}, Ms{60'000});
+    EXPECT_EQ(counts_of(count), (Counts{{{"orders", State::succeeded}, 20}}));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, CountContract, testing::Values("mysql"));
+
+// ---- Activity: what instances have counted, by queue and minute.
+
+using ::testing::ElementsAre;
+
+constexpr EpochMs kNoon{1'789'992'000'000};  // a whole hour
+constexpr Ms kMinute = kActivityMinute;
+
+class ActivityContract : public StoreContract {
+ protected:
+  CountBatch batch(const std::string& queue, ActivityCounts more, EpochMs at) {
+    return {{{queue, {}, more}}, at, "a", "1-" + std::to_string(++batches_)};
+  }
+  void add(const CountBatch& of) { must(store_->add_counts(of)); }
+  // Of the two hours from noon on.
+  std::vector<ActivityPoint> points(const std::string& queue, Ms step = kMinute) {
+    return must(database().activity({queue, kNoon, kNoon + kMinute * 120, step}));
+  }
+
+ private:
+  int batches_ = 0;
+};
+
+TEST_P(ActivityContract, IsAddedUpByMinuteQueueAndOverAllQueues) {
+  CountBatch both = batch("orders", {1, 2, 3}, kNoon + Ms{59'999});
+  both.changes.push_back({"invoices", {}, {10, 0, 0}});
+  add(both);
+  CountBatch other = batch("orders", {4, 0, 0}, kNoon);
+  other.maker = "b";
+  add(other);
+  add(batch("orders", {0, 0, 7}, kNoon + kMinute));
+  EXPECT_THAT(points("orders"),
+              ElementsAre(ActivityPoint{kNoon, {5, 2, 3}}, ActivityPoint{kNoon + kMinute, {0, 0, 7}}));
+  EXPECT_THAT(points("invoices"), ElementsAre(ActivityPoint{kNoon, {10, 0, 0}}));
+  EXPECT_THAT(points(kAllQueues),
+              ElementsAre(ActivityPoint{kNoon, {15, 2, 3}}, ActivityPoint{kNoon + kMinute, {0, 0, 7}}));
+  EXPECT_THAT(points("elsewhere"), IsEmpty());
+}
+
+TEST_P(ActivityContract, ARangeInSteps) {
+  for (const int minute : {-1, 0, 4, 5, 14, 119, 120})
+    add(batch("orders", {1, 0, 0}, kNoon + kMinute * minute));
+  EXPECT_THAT(points("orders", kMinute * 5),
+              ElementsAre(ActivityPoint{kNoon, {2, 0, 0}}, ActivityPoint{kNoon + kMinute * 5, {1, 0, 0}},
+                          ActivityPoint{kNoon + kMinute * 10, {1, 0, 0}},
+                          ActivityPoint{kNoon + kMinute * 115, {1, 0, 0}}));
+}
+
+TEST_P(ActivityContract, ARepeatedBatchChangesNothing) {
+  CountBatch one = batch("orders", {1, 0, 0}, kNoon);
+  one.changes[0].promised = {1, 0, 0};
+  one.at = db_now();
+  add(one);
+  add(one);
+  const EpochMs minute = bucket_of(one.at, kMinute);
+  EXPECT_THAT(must(database().activity({"orders", minute, minute + kMinute, kMinute})),
+              ElementsAre(ActivityPoint{minute, {1, 0, 0}}));
+  EXPECT_EQ(must(database().promises()).at(0).last_hour, (PromiseCounts{1, 0, 0}));
+}
+
+TEST_P(ActivityContract, OldMinutesAreDeletedAFewAtATime) {
+  for (int minute = 0; minute < 3; ++minute) add(batch("orders", {1, 0, 0}, kNoon + kMinute * minute));
+  const EpochMs then = kNoon + kMinute + kActivityKept;  // two of them are old
+  EXPECT_EQ(must(store_->forget(then, 3)), 3) << "two rows for each minute: the queue's, and all";
+  EXPECT_EQ(must(store_->forget(then, 3)), 1);
+  EXPECT_EQ(must(store_->forget(then, 3)), 0);
+  EXPECT_THAT(points("orders"), ElementsAre(ActivityPoint{kNoon + kMinute * 2, {1, 0, 0}}));
+  EXPECT_THAT(points(kAllQueues), ElementsAre(ActivityPoint{kNoon + kMinute * 2, {1, 0, 0}}));
+}
+
+// The collation ignores blanks at the end.
+TEST_P(ActivityContract, NamesThatDifferInBlanks) {
+  add(batch("orders", {1, 0, 0}, kNoon));
+  add(batch("orders ", {0, 1, 0}, kNoon));
+  EXPECT_THAT(points("orders"), ElementsAre(ActivityPoint{kNoon, {1, 0, 0}}));
+  EXPECT_THAT(points("orders "), ElementsAre(ActivityPoint{kNoon, {0, 1, 0}}));
+}
+
+// As GET /v1/activity answers.
+TEST_P(ActivityContract, EachStepHasItsPoint) {
+  const EpochMs now = kNoon + Ms{25'123};
+  add(batch("orders", {1, 2, 3}, kNoon - kMinute * 3));
+  add(batch("orders", {4, 0, 0}, now));
+  const api::Json activity = api::read_activity(database(), {"orders", now - kMinute * 4, now}, now);
+  EXPECT_EQ(activity.at("step_s"), 60);
+  std::vector<int> failed;
+  for (const api::Json& point : activity.at("points")) failed.push_back(point.at("failed"));
+  EXPECT_THAT(failed, ElementsAre(0, 1, 0, 0, 4));
+  EXPECT_EQ(api::dump(activity.at("points")[1]),
+            R"({"at":"2026-09-21T11:57:00.000Z","failed":1,"retried":2,"succeeded":3})");
+  EXPECT_TRUE(api::read_activity(database(), {"", EpochMs{0}, EpochMs{1}}, now).at("points").empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, ActivityContract, testing::Values("mysql"));
+
+// ---- Promises of lateness: what instances have counted, in the last hour and the last day.
+
+using ::testing::SizeIs;
+
+class PromiseContract : public StoreContract {
+ protected:
+  CountBatch batch(const std::string& queue, PromiseCounts more, Ms ago = Ms{0}) {
+    return {{{queue, more, {}}}, db_now() - ago, "a", "1-" + std::to_string(++batches_)};
+  }
+  void add(const CountBatch& of) { must(store_->add_counts(of)); }
+  PromiseRow row(const std::string& queue) {
+    for (const PromiseRow& one : must(database().promises())) {
+      if (one.queue == queue) return one;
+    }
+    return {};
+  }
+
+ private:
+  int batches_ = 0;
+};
+
+TEST_P(PromiseContract, AreAddedUpByQueueFromAllInstances) {
+  CountBatch both = batch("orders", {1, 2, 3});
+  both.changes.push_back({"invoices", {4, 0, 0}, {}});
+  add(both);
+  CountBatch other = batch("orders", {10, 20, 30});
+  other.maker = "b";
+  add(other);
+  const auto rows = must(database().promises());
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].queue, "invoices");
+  EXPECT_EQ(rows[1].queue, "orders");
+  EXPECT_EQ(rows[1].last_hour, (PromiseCounts{11, 22, 33}));
+  EXPECT_EQ(rows[1].last_day, (PromiseCounts{11, 22, 33}));
+}
+
+TEST_P(PromiseContract, ARepeatedBatchChangesNothing) {
+  const CountBatch one = batch("orders", {1, 0, 0});
+  add(one);
+  add(one);
+  EXPECT_EQ(row("orders").last_hour, (PromiseCounts{1, 0, 0}));
+  CountBatch same_id = one;
+  same_id.maker = "b";
+  add(same_id);
+  add(batch("orders", {1, 0, 0}));
+  EXPECT_EQ(row("orders").last_hour, (PromiseCounts{3, 0, 0}));
+}
+
+TEST_P(PromiseContract, TheHourAndTheDay) {
+  add(batch("orders", {1, 0, 0}));
+  add(batch("orders", {0, 1, 0}, std::chrono::minutes{70}));
+  add(batch("orders", {0, 0, 1}, std::chrono::hours{26}));
+  EXPECT_EQ(row("orders").last_hour, (PromiseCounts{1, 0, 0}));
+  EXPECT_EQ(row("orders").last_day, (PromiseCounts{1, 1, 0}));
+}
+
+TEST_P(PromiseContract, OldBucketsAreDeletedAFewAtATime) {
+  add(batch("orders", {1, 0, 0}));
+  add(batch("orders", {1, 0, 0}, std::chrono::hours{2}));   // the bucket of five minutes is old
+  add(batch("orders", {1, 0, 0}, std::chrono::hours{30}));  // both are
+  const EpochMs now = db_now();
+  EXPECT_EQ(must(store_->forget(now, 1)), 2) << "one of each length";
+  EXPECT_EQ(must(store_->forget(now, 1)), 1);
+  EXPECT_EQ(must(store_->forget(now, 100)), 0);
+  EXPECT_EQ(row("orders").last_hour, (PromiseCounts{1, 0, 0}));
+  EXPECT_EQ(row("orders").last_day, (PromiseCounts{2, 0, 0}));
+}
+
+// The collation ignores blanks at the end.
+TEST_P(PromiseContract, NamesThatDifferInBlanks) {
+  add(batch("orders", {1, 0, 0}));
+  add(batch("orders ", {0, 1, 0}));
+  EXPECT_EQ(row("orders").last_hour, (PromiseCounts{1, 0, 0}));
+  EXPECT_EQ(row("orders ").last_hour, (PromiseCounts{0, 1, 0}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, PromiseContract, testing::Values("mysql"));
 
 }  // namespace
 }  // namespace rung::test

@@ -1,7 +1,6 @@
 // Edit and retry: the new task and the mark of the parked one are one transaction.
 #include <atomic>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "src/api/messages/messages.h"
 #include "src/api/tasks/views.h"
@@ -11,23 +10,17 @@
 namespace rung::test {
 namespace {
 
-using Verdict = Decision::Verdict;
 using nlohmann::json;
 
 class EditContract : public StoreContract {
  protected:
-  void SetUp() override {
-    StoreContract::SetUp();
-    fence = join(*store_, "a");
-  }
   TaskId parked() {
     NewTask n = task();
-    n.task.first_failed_at = must(store_->now()) - Ms{1000};
+    n.task.first_failed_at = db_now() - Ms{1000};
     n.task.last_error = "no city";
     n.task.body_bytes = static_cast<std::int64_t>(n.message->body.size());
-    begin_parked(n.task, "no city", *rules(), must(store_->now()));
-    EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
-    return n.task.id;
+    begin_parked(n.task, "no city", *rules(), db_now());
+    return insert(n);
   }
   MessagePtr with_body(TaskId id, const std::string& body) {
     auto message = std::make_shared<Message>(*api::read_original(database(), id).message);
@@ -36,25 +29,23 @@ class EditContract : public StoreContract {
   }
   Event editing(TaskId id, const MessagePtr& message, std::optional<std::uint32_t> version = {}) {
     return api::edit_event(api::read_original(database(), id), message, {"ann@desk (test)", version, "city"},
-                           must(store_->now()));
+                           db_now());
   }
   Decision send(const Event& event, const Fence& by) {
     return must(store_->apply(std::span(&event, 1), by, decider())).at(0);
   }
   Decision send(const Event& event) { return send(event, Fence{}); }
   std::size_t tasks() { return must(store_->list(Filter{})).size(); }
-
-  Fence fence;
 };
 
 TEST_P(EditContract, TheChildIsInsertedAndTheParkedTaskSaysSo) {
   const TaskId id = parked();
-  const Task before = get(*store_, id);
+  const Task before = get(id);
   const MessagePtr message = with_body(id, "fixed");
   const Decision d = send(editing(id, message, before.version));
   ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
   ASSERT_NE(d.child, nullptr);
-  const Task original = get(*store_, id), child = get(*store_, d.child->task.id);
+  const Task original = get(id), child = get(d.child->task.id);
   EXPECT_EQ(original.state, State::discarded);
   EXPECT_EQ(original.replaced_by, child.id);
   // Its message has no id: the parked task names it.
@@ -69,7 +60,7 @@ TEST_P(EditContract, TheChildIsInsertedAndTheParkedTaskSaysSo) {
   EXPECT_EQ(child.first_failed_at, original.first_failed_at);
   EXPECT_EQ(child.replaced_by, TaskId{});
   EXPECT_EQ(child.shard, original.shard);
-  EXPECT_LE(child.next_at, must(store_->now())) << "due now";
+  EXPECT_LE(child.next_at, db_now()) << "due now";
   const TaskId ids[] = {child.id};
   EXPECT_EQ(must(store_->messages(ids)).at(0).message->body, "fixed");
   EXPECT_EQ(content_of_origin(must(store_->known(ids)).at(0).origin, MadeBy::edit), edit_content(*message));
@@ -89,11 +80,11 @@ TEST_P(EditContract, TheChildIsInsertedAndTheParkedTaskSaysSo) {
 
 TEST_P(EditContract, TheOwnerOfAShardGetsTheChildIntoOneOfItsShards) {
   const TaskId id = parked();
-  const Decision d = send(editing(id, with_body(id, "fixed")), fence);
+  const Decision d = send(editing(id, with_body(id, "fixed")), fence());
   ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
-  const int shard = get(*store_, d.child->task.id).shard;
-  EXPECT_TRUE(std::ranges::any_of(fence.leases, [&](const Lease& l) { return l.shard == shard; }));
-  EXPECT_EQ(apply_one(*store_, fence, d.child->task.id, event::Claim{}).verdict, Verdict::applied);
+  const int shard = get(d.child->task.id).shard;
+  EXPECT_TRUE(std::ranges::any_of(fence().leases, [&](const Lease& l) { return l.shard == shard; }));
+  applied(d.child->task.id, event::Claim{});
 }
 
 TEST_P(EditContract, TwiceIsOneChild) {
@@ -120,7 +111,7 @@ TEST_P(EditContract, InOneBatchTwiceIsOneChild) {
   const TaskId id = parked();
   const MessagePtr message = with_body(id, "fixed");
   const Event events[] = {editing(id, message), editing(id, message)};
-  const auto decisions = must(store_->apply(events, fence, decider()));
+  const auto decisions = must(store_->apply(events, fence(), decider()));
   EXPECT_EQ(decisions[0].verdict, Verdict::applied);
   EXPECT_EQ(decisions[1].verdict, Verdict::refused);
   EXPECT_EQ(tasks(), 2U);
@@ -128,18 +119,16 @@ TEST_P(EditContract, InOneBatchTwiceIsOneChild) {
 
 TEST_P(EditContract, ManyAtOnceMakeOneChild) {
   const TaskId id = parked();
-  std::atomic<int> applied = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 6; ++i) {
-    const Event event = editing(id, with_body(id, i % 2 == 0 ? "fixed" : "otherwise"), 1);
-    threads.emplace_back([this, event, &applied] {
-      const auto store = open();
-      const auto decisions = store->apply({&event, 1}, Fence{}, decider());
-      if (decisions && decisions->front().verdict == Verdict::applied) ++applied;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(applied, 1);
+  std::atomic<int> edited = 0;
+  std::vector<Event> events;
+  for (int i = 0; i < 6; ++i)
+    events.push_back(editing(id, with_body(id, i % 2 == 0 ? "fixed" : "otherwise"), 1));
+  in_threads(6, [&](int i) {
+    const auto store = open();
+    const auto decisions = store->apply({&events[static_cast<std::size_t>(i)], 1}, Fence{}, decider());
+    if (decisions && decisions->front().verdict == Verdict::applied) ++edited;
+  });
+  EXPECT_EQ(edited, 1);
   EXPECT_EQ(tasks(), 2U);
   EXPECT_EQ(must(store_->audit(id)).size(), 1U);
 }
@@ -156,8 +145,8 @@ TEST_P(EditContract, WhatCannotBeInsertedMarksNothing) {
   d = send(editing(id, with_body(id, std::string(std::size_t{70} << 20U, 'x'))));
   EXPECT_EQ(d.verdict, Verdict::refused);
   EXPECT_EQ(d.reason, kBodyTooLarge);
-  EXPECT_EQ(get(*store_, id).replaced_by, TaskId{});
-  EXPECT_EQ(get(*store_, id).version, 1U);
+  EXPECT_EQ(get(id).replaced_by, TaskId{});
+  EXPECT_EQ(get(id).version, 1U);
   EXPECT_EQ(tasks(), 2U);
   EXPECT_TRUE(must(store_->audit(id)).empty());
 }
@@ -176,21 +165,21 @@ TEST_P(EditContract, AReplacedTaskIsNotRedrivenUnlessToldSo) {
   EXPECT_EQ(bulk.total, 0);
   EXPECT_EQ(send(event_of(bulk, id)).verdict, Verdict::refused);
   ASSERT_EQ(send({id, event::Redrive{{}, false, true}, ByHand{"ann", {}}}).verdict, Verdict::applied);
-  EXPECT_EQ(get(*store_, id).state, State::scheduled);
-  EXPECT_EQ(get(*store_, id).replaced_by, TaskId{});
+  EXPECT_EQ(get(id).state, State::scheduled);
+  EXPECT_EQ(get(id).replaced_by, TaskId{});
 }
 
 TEST_P(EditContract, ACauseCountsTheChildButNoNewFailure) {
   const TaskId id = parked();
   must(store_->fold_causes(1000));
-  const std::string cause = get(*store_, id).cause;
+  const std::string cause = get(id).cause;
   ASSERT_NE(cause, "");
   const Decision d = send(editing(id, with_body(id, "fixed")));
   must(store_->fold_causes(1000));
   CauseFilter filter;
   filter.id = cause;
   const CauseRow row = must(database().causes(filter)).at(0);
-  EXPECT_EQ(get(*store_, d.child->task.id).cause, cause);
+  EXPECT_EQ(get(d.child->task.id).cause, cause);
   EXPECT_EQ(row.parked, 0);
   EXPECT_EQ(row.scheduled, 1);
   EXPECT_EQ(row.last_hour, 1) << "the parked one's";

@@ -1,6 +1,4 @@
 // What instances share about the gates of queues.
-#include <atomic>
-
 #include "tests/contract/store/gate_world.h"
 
 namespace rung::test {
@@ -12,7 +10,7 @@ class GateStateContract : public GateWorld {};
 
 TEST_P(GateStateContract, AQueueIsNewUntilItIsChanged) {
   EXPECT_TRUE(must(store_->gate_states()).empty());
-  const EpochMs before = must(store_->now());
+  const EpochMs before = db_now();
   EpochMs seen;
   const GateState after = change("orders", [&](GateState& state, EpochMs now) {
     EXPECT_EQ(state.queue, "orders");
@@ -21,13 +19,13 @@ TEST_P(GateStateContract, AQueueIsNewUntilItIsChanged) {
     seen = now;
   });
   EXPECT_GE(seen, before);
-  EXPECT_LE(seen, must(store_->now()));
+  EXPECT_LE(seen, db_now());
   EXPECT_GE(after.seen_at, before);
   EXPECT_EQ(read("orders"), after);
 }
 
 TEST_P(GateStateContract, EveryFieldIsKept) {
-  const EpochMs now = must(store_->now());
+  const EpochMs now = db_now();
   const GateState written = change("orders", [&](GateState& state, EpochMs) {
     Breaker& breaker = state.breaker;
     breaker = open_breaker(now);
@@ -114,26 +112,15 @@ TEST_P(GateStateContract, TheEventsOfAChangeAreRecorded) {
 // They also create the row at the same time.
 TEST_P(GateStateContract, ConcurrentChangesLoseNothing) {
   constexpr int kThreads = 4, kChanges = 25;
-  std::atomic<int> failed = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      try {
-        const auto mine = open();
-        for (int i = 0; i < kChanges; ++i) {
-          must(mine->change_gate("orders", [](GateState& state, EpochMs) {
-            ++state.breaker.last_probe;
-            return std::vector<SystemEvent>{{"counted", "orders", ""}};
-          }));
-        }
-      } catch (const std::exception& e) {
-        ++failed;
-        ADD_FAILURE() << e.what();
-      }
-    });
-  }
-  for (auto& t : threads) t.join();
-  EXPECT_EQ(failed, 0);
+  in_threads(kThreads, [&](int) {
+    const auto mine = open();
+    for (int i = 0; i < kChanges; ++i) {
+      must(mine->change_gate("orders", [](GateState& state, EpochMs) {
+        ++state.breaker.last_probe;
+        return std::vector<SystemEvent>{{"counted", "orders", ""}};
+      }));
+    }
+  });
   EXPECT_EQ(read("orders")->breaker.last_probe, kThreads * kChanges);
   EXPECT_EQ(events(1000).size(), static_cast<std::size_t>(kThreads * kChanges));
 }
@@ -185,29 +172,18 @@ TEST_P(GateStateContract, ABatchThatIsRepeatedAfterALostAnswerCountsOnce) {
 // In two orders: they lock the rows in one.
 TEST_P(GateStateContract, ConcurrentBatchesLoseNothing) {
   constexpr int kThreads = 4, kBatches = 10, kQueues = 50;
-  std::atomic<int> failed = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      try {
-        const auto mine = open();
-        for (int i = 0; i < kBatches; ++i) {
-          GateBatch batch{{}, [](GateState& state, EpochMs) {
-                            ++state.breaker.last_probe;
-                            return std::vector<SystemEvent>{};
-                          }};
-          for (int q = 0; q < kQueues; ++q) batch.queues.push_back("q" + std::to_string(q));
-          if (t % 2 == 1) std::ranges::reverse(batch.queues);
-          must(mine->change_gates(batch));
-        }
-      } catch (const std::exception& e) {
-        ++failed;
-        ADD_FAILURE() << e.what();
-      }
-    });
-  }
-  for (auto& t : threads) t.join();
-  EXPECT_EQ(failed, 0);
+  in_threads(kThreads, [&](int t) {
+    const auto mine = open();
+    for (int i = 0; i < kBatches; ++i) {
+      GateBatch batch{{}, [](GateState& state, EpochMs) {
+                        ++state.breaker.last_probe;
+                        return std::vector<SystemEvent>{};
+                      }};
+      for (int q = 0; q < kQueues; ++q) batch.queues.push_back("q" + std::to_string(q));
+      if (t % 2 == 1) std::ranges::reverse(batch.queues);
+      must(mine->change_gates(batch));
+    }
+  });
   for (const GateState& state : must(store_->gate_states()))
     EXPECT_EQ(state.breaker.last_probe, kThreads * kBatches) << state.queue;
 }
@@ -215,9 +191,9 @@ TEST_P(GateStateContract, ConcurrentBatchesLoseNothing) {
 TEST_P(GateStateContract, OnlyWhatHasChangedIsRead) {
   change("old", [](GateState& state, EpochMs) { state.breaker.last_probe = 1; });
   must(store_->pause({"old", {}, "ann", ""}));
-  const EpochMs changed = must(store_->now());
+  const EpochMs changed = db_now();
   EpochMs since;
-  wait_until([&] { return (since = must(store_->now())) > changed + Ms{20}; });
+  wait_until([&] { return (since = db_now()) > changed + Ms{20}; });
   EXPECT_TRUE(must(store_->gate_states(since)).empty());
   EXPECT_TRUE(must(store_->pauses(since)).empty());
   change("new", [](GateState& state, EpochMs) { state.breaker.last_probe = 1; });
@@ -233,7 +209,7 @@ TEST_P(GateStateContract, OnlyWhatHasChangedIsRead) {
 
 // By hand, or by a newer version.
 TEST_P(GateStateContract, OfADamagedRowWhatCanBeReadAppliesAndTheOthersAreRead) {
-  const EpochMs now = must(store_->now());
+  const EpochMs now = db_now();
   const std::vector<std::pair<std::string, std::string>> damages{
       {"breaker_detail", "x"},
       {"breaker_detail", "[]"},
@@ -268,7 +244,7 @@ TEST_P(GateStateContract, OfADamagedRowWhatCanBeReadAppliesAndTheOthersAreRead) 
 }
 
 TEST_P(GateStateContract, AResumeEndsARetryAfterToo) {
-  const EpochMs now = must(store_->now());
+  const EpochMs now = db_now();
   change("orders", [&](GateState& state, EpochMs) {
     state.retry_after = {now, now + kLong, "task 17 asked for 1h"};
   });

@@ -38,18 +38,6 @@ class GateWorld : public StoreContract {
     }
     return std::nullopt;
   }
-  QueueGate shown(const std::string& queue) {
-    for (const QueueGate& one : shown_queues(*mysql_)) {
-      if (one.queue == queue) return one;
-    }
-    throw std::runtime_error("no row for the queue " + queue);
-  }
-  TaskId waiting(const std::string& queue, EpochMs due) {
-    NewTask n = task(queue);
-    n.task.next_at = due;
-    must(store_->insert(std::span(&n, 1), Fence{0, {}, true}));
-    return n.task.id;
-  }
 };
 
 inline Breaker open_breaker(EpochMs now) {

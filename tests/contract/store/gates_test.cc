@@ -1,7 +1,14 @@
 // Pauses by hand: what is kept, recorded and shown.
-#include <nlohmann/json.hpp>
+#include "src/api/queues/gates.h"
 
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/api/api.h"
 #include "tests/contract/store/gate_world.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
@@ -26,13 +33,12 @@ class PauseContract : public StoreContract {
     NewTask n = task(queue);
     n.task.exchange = exchange;
     n.task.next_at = due;
-    EXPECT_EQ(must(store_->insert(std::span(&n, 1), Fence{0, {}, true})).at(0).how, Inserted::How::inserted);
-    return n.task.id;
+    return insert(n);
   }
 };
 
 TEST_P(PauseContract, APauseIsKeptUntilItIsResumed) {
-  const EpochMs before = must(store_->now());
+  const EpochMs before = db_now();
   const Pause made = pause("orders", {}, "the shop is down");
   EXPECT_GE(made.since, before);
   EXPECT_FALSE(made.over);
@@ -65,17 +71,17 @@ TEST_P(PauseContract, OnlyAPauseInForceIsResumed) {
 }
 
 TEST_P(PauseContract, APauseEndsByItself) {
-  const EpochMs until = must(store_->now()) + Ms{50};
+  const EpochMs until = db_now() + Ms{50};
   pause("orders", until);
   EXPECT_EQ(latest("orders")->until, until);
   wait_until([&] { return latest("orders")->over; });
-  EXPECT_GE(must(store_->now()), until);
+  EXPECT_GE(db_now(), until);
   EXPECT_FALSE(must(store_->resume("orders", "bob", "")).any());
 }
 
 TEST_P(PauseContract, APauseInForceIsChangedAndKeepsItsBeginning) {
   const Pause first = pause("orders", {}, "down");
-  const EpochMs until = must(store_->now()) + kHour;
+  const EpochMs until = db_now() + kHour;
   const Pause second = pause("orders", until, "still down");
   EXPECT_EQ(second.since, first.since);
   EXPECT_EQ(second.until, until);
@@ -110,7 +116,7 @@ TEST_P(PauseContract, QueuesThatDifferInABlankArePausedSeparately) {
 }
 
 TEST_P(PauseContract, WhoPausedAndResumedIsInTheAuditAndInTheEvents) {
-  const EpochMs until = must(store_->now()) + kHour;
+  const EpochMs until = db_now() + kHour;
   pause("orders", until, "deploy");
   must(store_->resume("orders", "bob", ""));
   const auto rows = audit();
@@ -138,7 +144,7 @@ TEST_P(PauseContract, WhoPausedAndResumedIsInTheAuditAndInTheEvents) {
 class ShownPauses : public PauseContract {};
 
 TEST_P(ShownPauses, EachQueueThatWaitsOrIsPausedIsShown) {
-  const EpochMs due = must(store_->now()) + kHour;
+  const EpochMs due = db_now() + kHour;
   scheduled("orders", due + Ms{1});
   scheduled("orders", due);
   scheduled("invoices", due);
@@ -167,21 +173,80 @@ TEST_P(ShownPauses, EachQueueThatWaitsOrIsPausedIsShown) {
   EXPECT_EQ(gates[3].waiting, 0);
 }
 
+// The order of gates is in SQL, too: it is compared with gate_in_force() for all gates that are there, have
+// ended, or are not confirmed.
+TEST_P(ShownPauses, TheViewShowsWhatIsInForce) {
+  enum class Is { absent, in_force, over };
+  constexpr std::array kAll{Is::absent, Is::in_force, Is::over};
+  const EpochMs now = db_now();
+  const auto ends = [&](Is is) { return is == Is::over ? now - kHour : now + kHour; };
+  std::map<std::string, GateState> states;
+  for (const Is pause : kAll) {
+    for (int i = 0; i < 3 * 3 * 3 * 3 * 2; ++i) {
+      const auto digit = [&](int place) { return kAll[static_cast<std::size_t>(i / place % 3)]; };
+      const std::string queue = std::to_string(static_cast<int>(pause)) + "-" + std::to_string(i);
+      if (pause != Is::absent) must(store_->pause({queue, ends(pause), "ann", "by hand"}));
+      GateState& state = states[queue];
+      const auto hold = [&](Is is, const char* reason) {
+        return is == Is::absent ? std::nullopt
+                                : std::optional(GateState::Hold{now - kHour, ends(is), reason});
+      };
+      state.outside = hold(digit(1), "outside");
+      state.retry_after = hold(digit(3), "retry-after");
+      state.limited = hold(digit(9), "limited");
+      if (digit(27) != Is::absent) {
+        state.breaker = open_breaker(now - kHour);
+        state.breaker.until = ends(digit(27));
+      }
+      state.seen_at = i < 81 ? now : now - Ms{61'000};
+    }
+  }
+  states["half open"].breaker = open_breaker(now);
+  states["half open"].breaker.state = Breaker::State::half_open;
+  states["half open"].breaker.until.reset();
+  states["closed again"].breaker.since = now;
+  for (const char* queue : {"half open", "closed again"}) states[queue].seen_at = now;
+  GateBatch batch;
+  for (const auto& [queue, state] : states) batch.queues.push_back(queue);
+  batch.change = [&](GateState& state, EpochMs) {
+    const std::string queue = std::exchange(state, states.at(state.queue)).queue;
+    state.queue = queue;
+    return std::vector<SystemEvent>{};
+  };
+  must(store_->change_gates(batch));
+  std::map<std::string, Pause> pauses;
+  for (const Pause& pause : must(store_->pauses())) pauses[pause.queue] = pause;
+  std::map<std::string, QueueGate> shown;
+  for (const QueueGate& gate : shown_queues(*mysql_)) shown[gate.queue] = gate;
+  for (const GateState& state : must(store_->gate_states())) {
+    const auto pause = pauses.find(state.queue);
+    const auto expected =
+        gate_in_force(held_by(pause == pauses.end() ? nullptr : &pause->second, &state, now), now);
+    ASSERT_EQ(shown.contains(state.queue), expected.has_value()) << state.queue;
+    if (!expected) continue;
+    const QueueGate& gate = shown[state.queue];
+    EXPECT_EQ(gate.state, expected->word) << state.queue;
+    EXPECT_EQ(gate.since, expected->since) << state.queue;
+    EXPECT_EQ(gate.until, expected->until) << state.queue;
+    EXPECT_EQ(gate.reason, expected->reason) << state.queue;
+    EXPECT_EQ(gate.by, expected->who) << state.queue;
+  }
+}
+
 TEST_P(PauseContract, DueTasksAreFoundWithoutThoseOfPausedQueues) {
-  const Fence fence = join(*store_, "a");
-  const EpochMs due = must(store_->now()) - Ms{1000};
+  const EpochMs due = db_now() - Ms{1000};
   for (int i = 0; i < 30; ++i) scheduled("orders", due);
   const TaskId other = scheduled("orders ", due + Ms{1});
   const TaskId invoice = scheduled("invoices", due + Ms{2});  // later: both may be in one shard
   const std::vector<std::string> without{"orders"};
   for (const int per_shard : {1, 100}) {
-    const auto found = must(
-        store_->due(State::scheduled, all_shards(), std::nullopt, must(store_->now()), per_shard, without));
+    const auto found =
+        must(store_->due(State::scheduled, all_shards(), std::nullopt, db_now(), per_shard, without));
     std::set<TaskId> ids;
     for (const DueEntry& entry : found) ids.insert(entry.id);
-    const std::set<TaskId> expected =
-        per_shard == 1 && get(*store_, other).shard == get(*store_, invoice).shard ? std::set<TaskId>{other}
-                                                                                   : std::set{other, invoice};
+    const std::set<TaskId> expected = per_shard == 1 && get(other).shard == get(invoice).shard
+                                          ? std::set<TaskId>{other}
+                                          : std::set{other, invoice};
     EXPECT_EQ(ids, expected);
   }
 }
@@ -189,6 +254,121 @@ TEST_P(PauseContract, DueTasksAreFoundWithoutThoseOfPausedQueues) {
 INSTANTIATE_TEST_SUITE_P(Stores, ShownPauses, testing::Values("mysql"));
 INSTANTIATE_TEST_SUITE_P(Stores, PauseContract, testing::Values("memory", "mysql"),
                          [](const auto& kind) { return kind.param; });
+
+// ---- What holds back a queue, as the API and the commands say it.
+
+using ::testing::HasSubstr;
+
+class HeldBack : public GateWorld {
+ protected:
+  // What holds back a task of the queue that is due in `away`; "" = nothing.
+  std::string held(Ms away, State state = State::scheduled) {
+    Task task;
+    task.queue = "orders";
+    task.state = state;
+    task.next_at = db_now() + away;
+    const auto gate = api::holding_gate(database(), task);
+    return gate ? gate->state : "";
+  }
+  // The answer to POST /v1/queues/{queue}/resume.
+  api::Json resume(const std::string& queue, const std::string& body = "") {
+    api::ContextParts parts;
+    parts.store = [this] { return open_mysql_store(mysql_->options(), test_clock()); };
+    parts.rules = rules();
+    api::LocalApi api(std::move(parts), "ann", test_clock());
+    return api::Json::parse(api.call("POST", "/v1/queues/" + queue + "/resume", body).body);
+  }
+  static Breaker opened(EpochMs now) {
+    Breaker breaker = open_breaker(now);
+    breaker.until = now + kLong;
+    return breaker;
+  }
+};
+
+TEST_P(HeldBack, ByTheGateThatEndsAfterTheTaskIsDue) {
+  EXPECT_EQ(held(Ms{0}), "");
+  change("orders", [](GateState& state, EpochMs at) { state.outside = {at, at + kLong, "window"}; });
+  EXPECT_EQ(held(-kLong), "outside_window");
+  EXPECT_EQ(held(kLong / 2), "outside_window");
+  EXPECT_EQ(held(kLong * 2), "") << "it is inside the window by then";
+  EXPECT_EQ(held(-kLong, State::awaiting), "");
+  change("orders", [](GateState& state, EpochMs at) { state.breaker = opened(at), state.outside.reset(); });
+  EXPECT_EQ(held(Ms{0}), "breaker_open");
+  EXPECT_EQ(held(kLong * 2), "");
+  ASSERT_TRUE(store_->pause({"orders", {}, "ann", ""}));
+  EXPECT_EQ(held(kLong * 2), "paused");
+}
+
+TEST_P(HeldBack, ByARateOrAHalfOpenBreakerOnlyWhenTheTaskIsDue) {
+  change("orders", [](GateState& state, EpochMs at) { state.limited = {at, at + kLong, "rate 5/s"}; });
+  EXPECT_EQ(held(Ms{0}), "rate_limited");
+  EXPECT_EQ(held(kLong / 2), "");
+  change("orders", [](GateState& state, EpochMs at) {
+    state.breaker = opened(at);
+    state.breaker.until = at;
+  });
+  EXPECT_EQ(held(Ms{0}), "breaker_half_open");
+  EXPECT_EQ(held(kLong / 2), "");
+}
+
+TEST_P(HeldBack, EveryQueueThatIsHeldBackIsListed) {
+  EXPECT_TRUE(api::gates_in_force(database()).empty());
+  ASSERT_TRUE(store_->pause({"invoices", {}, "ann", ""}));
+  change("orders", [](GateState& state, EpochMs at) { state.breaker = opened(at); });
+  const auto gates = api::gates_in_force(database());
+  ASSERT_EQ(gates.size(), 2U);
+  EXPECT_EQ(gates[0].state, "paused");
+  EXPECT_EQ(gates[1].state, "breaker_open");
+}
+
+TEST_P(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
+  EXPECT_EQ(resume("orders").at("held_still"), nullptr);
+  EXPECT_EQ(resume("orders").at("state"), "flowing");
+  change("orders", [](GateState& state, EpochMs at) { state.breaker = opened(at); });
+  const api::Json nothing = resume("orders");
+  EXPECT_THAT(nothing.at("held_still").get<std::string>(),
+              testing::AllOf(testing::StartsWith("queue orders: breaker open until "),
+                             HasSubstr("(20 of the last 100 deliveries failed, the last one with: ")));
+  EXPECT_EQ(nothing.at("state"), "breaker_open");
+  EXPECT_EQ(nothing.at("ended"), api::Json::array()) << "it may be repeated";
+  ASSERT_TRUE(store_->pause({"orders", {}, "ann", ""}));
+  EXPECT_EQ(resume("orders").at("ended"), api::Json({"pause"}));
+}
+
+TEST_P(HeldBack, QueuesWithParkedTasksAloneAndAttachedOnesAreListed) {
+  ASSERT_TRUE(store_->pause({"invoices", {}, "ann", ""}));
+  NewTask parked = task("orders");
+  parked.task.state = State::parked;
+  parked.task.next_at.reset();
+  ASSERT_TRUE(store_->insert({&parked, 1}, Fence{0, {}, true}));
+  const EpochMs now = db_now();
+  const AttachmentSighting seen[] = {{"orders", AttachmentState::detached, "", now, false, true},
+                                     {"mails", AttachmentState::attached, "", now},
+                                     {"gone", AttachmentState::gone, "", now, false, true}};
+  ASSERT_TRUE(store_->see_attachments(seen));
+  std::string all;
+  const auto queues = api::read_queues(database());
+  for (const QueueGate& gate : queues) {
+    all += gate.queue + " " + gate.state + " " + std::to_string(gate.parked) + " " +
+           (gate.attached ? (*gate.attached ? "yes" : "no") : "-") + "; ";
+  }
+  EXPECT_EQ(all, "invoices paused 0 -; mails flowing 0 yes; orders flowing 1 no; ");
+}
+
+TEST_P(HeldBack, AProbeEndsTheWaitOfAnOpenBreaker) {
+  change("orders", [](GateState& state, EpochMs at) { state.breaker = opened(at); });
+  const api::Json probed = resume("orders", R"({"probe": true, "reason": "mended"})");
+  EXPECT_EQ(probed.at("ended"), api::Json({"breaker_wait"}));
+  EXPECT_EQ(probed.at("state"), "breaker_half_open");
+  EXPECT_EQ(events(1).front().detail, "by ann: mended");
+  const std::string probe = R"({"probe": true})";
+  EXPECT_EQ(resume("orders", probe).at("ended"), api::Json::array()) << "it may be repeated";
+  EXPECT_EQ(store_->gate_states().value().size(), 1U);
+  EXPECT_EQ(resume("invoices", probe).at("ended"), api::Json::array());
+  EXPECT_EQ(store_->gate_states().value().size(), 1U) << "no row for a queue without a breaker";
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, HeldBack, testing::Values("mysql"));
 
 }  // namespace
 }  // namespace rung::test

@@ -1,5 +1,6 @@
 #include <map>
 
+#include "src/core/message/identity.h"
 #include "tests/contract/store/world.h"
 
 namespace rung::test {
@@ -8,7 +9,6 @@ namespace {
 using How = Inserted::How;
 
 TEST_P(StoreContract, EveryFieldOfATaskComesBack) {
-  const Fence fence = join(*store_, "a");
   NewTask n = task();
   Task& t = n.task;
   t.shard = 63;
@@ -21,7 +21,7 @@ TEST_P(StoreContract, EveryFieldOfATaskComesBack) {
   t.ladder = "webhook";
   t.ladder_pinned = true;
   t.epoch = 18'000'000'000'000'000'000U;
-  t.node = fence.node;
+  t.node = fence().node;
   t.queue = "it's \"odd\"\\ \xF0\x9F\x90\x87; DROP TABLE x -- \n\t`:rows`";
   t.exchange = "e:x%_?";
   t.routing_key = std::string("a\0b", 3);
@@ -34,7 +34,9 @@ TEST_P(StoreContract, EveryFieldOfATaskComesBack) {
   t.last_error = std::string(kErrorBytes - 4, 'x') + "\xF0\x9F\x98\x80";
   t.error_type = "java.lang.Error";
   t.body_bytes = 5'000'000'000;
-  const auto inserted = must(store_->insert(std::span(&n, 1), fence));
+  t.digest = message_digest(*n.message);
+  t.parent = {4711};
+  const auto inserted = must(store_->insert(std::span(&n, 1), fence()));
   ASSERT_EQ(inserted.size(), 1U);
   EXPECT_EQ(inserted[0].how, How::inserted);
   EXPECT_EQ(inserted[0].id, t.id);
@@ -47,7 +49,6 @@ TEST_P(StoreContract, EveryFieldOfATaskComesBack) {
 }
 
 TEST_P(StoreContract, TimesAreExactToTheMillisecond) {
-  const Fence fence = join(*store_, "a");
   std::vector<NewTask> tasks;
   for (int ms = 0; ms < 1000; ++ms) {
     NewTask n = task();
@@ -56,23 +57,21 @@ TEST_P(StoreContract, TimesAreExactToTheMillisecond) {
     n.task.finished_at = EpochMs{static_cast<std::int64_t>(ms)};
     tasks.push_back(std::move(n));
   }
-  must(store_->insert(tasks, fence));
+  must(store_->insert(tasks, fence()));
   for (const NewTask& n : tasks) {
-    const Task t = get(*store_, n.task.id);
+    const Task t = get(n.task.id);
     ASSERT_EQ(t.next_at, n.task.next_at);
     ASSERT_EQ(t.finished_at, n.task.finished_at);
   }
 }
 
 TEST_P(StoreContract, ATimeThatNoColumnHoldsStopsNothing) {
-  const Fence fence = join(*store_, "a");
   NewTask n = task();
   n.task.first_failed_at = EpochMs{std::int64_t{1} << 60U};
-  EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, How::inserted);
+  insert(n);
 }
 
 TEST_P(StoreContract, MessagesComeBackToTheByte) {
-  const Fence fence = join(*store_, "a");
   std::string every;
   for (int i = 0; i < 256 * 5; ++i) every += static_cast<char>(i);
   std::string large(1 << 20, '\0');
@@ -91,7 +90,7 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
     n.origin_json = "{\"x\":\"\xF0\x9F\x90\x87\\\\ '\"}";
     tasks.push_back(std::move(n));
   }
-  must(store_->insert(tasks, fence));
+  must(store_->insert(tasks, fence()));
   std::vector<TaskId> ids;
   for (const auto& n : tasks) ids.push_back(n.task.id);
   ids.push_back(TaskId{12345});  // no such task
@@ -112,7 +111,6 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
 
 // Small bodies are part of the statement's text: each character alone, within others, and text like SQL.
 TEST_P(StoreContract, SmallBodiesComeBackToTheByte) {
-  const Fence fence = join(*store_, "a");
   std::vector<std::string> bodies{R"({"order": 4711, "note": "50 % off? <b>yes</b> & more; #1"})",
                                   "a'b",
                                   "a\\",
@@ -134,40 +132,38 @@ TEST_P(StoreContract, SmallBodiesComeBackToTheByte) {
     ids.push_back(tasks.back().task.id);
     wanted[ids.back()] = body;
   }
-  must(store_->insert(tasks, fence));
+  must(store_->insert(tasks, fence()));
   const auto messages = must(store_->messages(ids));
   EXPECT_EQ(messages.size(), bodies.size());
   for (const StoredMessage& m : messages) EXPECT_EQ(m.message->body, wanted.at(m.id));
 }
 
 TEST_P(StoreContract, TheSameCallAgainChangesNothing) {
-  const Fence fence = join(*store_, "a");
   std::vector<NewTask> tasks{task(), task()};
   tasks[0].intake_key = "0123456789abcdef";
   for (int i = 0; i < 2; ++i) {
-    const auto inserted = must(store_->insert(tasks, fence));
+    const auto inserted = must(store_->insert(tasks, fence()));
     EXPECT_EQ(inserted[0].how, How::inserted);
     EXPECT_EQ(inserted[0].id, tasks[0].task.id);
     EXPECT_EQ(inserted[1].how, How::inserted);
   }
   tasks.push_back(task());  // a batch of which a part was inserted before
-  EXPECT_EQ(must(store_->insert(tasks, fence))[2].how, How::inserted);
+  EXPECT_EQ(must(store_->insert(tasks, fence()))[2].how, How::inserted);
   EXPECT_EQ(must(store_->list({})).size(), 3U);
 }
 
 TEST_P(StoreContract, TheSameIntakeIsADuplicateAlsoInOneBatch) {
-  const Fence fence = join(*store_, "a");
   const std::string key("\0\xFF'\\23456789abcdef", 16);
   std::vector<NewTask> tasks{task(), task(), task()};
   tasks[0].intake_key = tasks[2].intake_key = key;
-  auto inserted = must(store_->insert(tasks, fence));
+  auto inserted = must(store_->insert(tasks, fence()));
   EXPECT_EQ(inserted[0].how, How::inserted);
   EXPECT_EQ(inserted[1].how, How::inserted);
   EXPECT_EQ(inserted[2].how, How::duplicate);
   EXPECT_EQ(inserted[2].id, tasks[0].task.id);
   NewTask later = task();
   later.intake_key = key;
-  inserted = must(store_->insert(std::span(&later, 1), fence));
+  inserted = must(store_->insert(std::span(&later, 1), fence()));
   EXPECT_EQ(inserted[0].how, How::duplicate);
   EXPECT_EQ(inserted[0].id, tasks[0].task.id);
   // Also if the lease is gone: the message is safe, whoever owns its shard.
@@ -178,45 +174,41 @@ TEST_P(StoreContract, TheSameIntakeIsADuplicateAlsoInOneBatch) {
 }
 
 TEST_P(StoreContract, AFinishedRowLetsGoOfItsKeyUnlessTold) {
-  const Fence fence = join(*store_, "a");
   NewTask first = task();
   first.intake_key = "0123456789abcdef";
-  must(store_->insert(std::span(&first, 1), fence));
-  apply_one(*store_, fence, first.task.id, event::Cancel{});
+  insert(first);
+  apply_one(first.task.id, event::Cancel{});
   NewTask same = task();
   same.intake_key = first.intake_key;
   same.same_if_over_since = EpochMs{};
-  auto inserted = must(store_->insert(std::span(&same, 1), fence));
+  auto inserted = must(store_->insert(std::span(&same, 1), fence()));
   EXPECT_EQ(inserted[0].how, How::duplicate);
   EXPECT_EQ(inserted[0].id, first.task.id);
   NewTask anew = task();
   anew.intake_key = first.intake_key;
-  EXPECT_EQ(must(store_->insert(std::span(&anew, 1), fence))[0].how, How::inserted);
+  EXPECT_EQ(must(store_->insert(std::span(&anew, 1), fence()))[0].how, How::inserted);
   NewTask third = task();
   third.intake_key = first.intake_key;
-  inserted = must(store_->insert(std::span(&third, 1), fence));
+  inserted = must(store_->insert(std::span(&third, 1), fence()));
   EXPECT_EQ(inserted[0].how, How::duplicate);
   EXPECT_EQ(inserted[0].id, anew.task.id);
 }
 
 // A consumer that does not pass retry-id on: the failure of its retry looks like the first failure.
 TEST_P(StoreContract, AnOpenRowLetsGoOfItsKeyAfterAnAttemptIfAsked) {
-  const Fence fence = join(*store_, "a");
   NewTask first = task();
   first.intake_key = "0123456789abcdef";
-  must(store_->insert(std::span(&first, 1), fence));
+  insert(first);
   NewTask second = task();
   second.intake_key = first.intake_key;
   second.may_be_its_retry = true;
-  auto inserted = must(store_->insert(std::span(&second, 1), fence));
+  auto inserted = must(store_->insert(std::span(&second, 1), fence()));
   EXPECT_EQ(inserted[0].how, How::duplicate) << "no attempt yet";
-  wait_until([&] {
-    return apply_one(*store_, fence, first.task.id, event::Claim{}).verdict == Decision::Verdict::applied;
-  });
+  wait_until_applied(first.task.id, event::Claim{});
   NewTask other = task();
   other.intake_key = first.intake_key;
-  EXPECT_EQ(must(store_->insert(std::span(&other, 1), fence))[0].how, How::duplicate) << "not asked";
-  inserted = must(store_->insert(std::span(&second, 1), fence));
+  EXPECT_EQ(must(store_->insert(std::span(&other, 1), fence()))[0].how, How::duplicate) << "not asked";
+  inserted = must(store_->insert(std::span(&second, 1), fence()));
   EXPECT_EQ(inserted[0].how, How::inserted);
   EXPECT_EQ(must(store_->list({})).size(), 2U);
 }
@@ -225,17 +217,16 @@ TEST_P(StoreContract, AnOpenRowLetsGoOfItsKeyAfterAnAttemptIfAsked) {
 // written" would make the caller insert it under another id: a second task, if the first was already
 // finished.
 TEST_P(StoreContract, WhatIsHereAlreadyIsFoundAlsoWithoutTheLease) {
-  const Fence fence = join(*store_, "a");
   const NewTask n = task();
-  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, How::inserted);
-  ASSERT_EQ(apply_one(*store_, fence, n.task.id, event::Cancel{}).verdict, Decision::Verdict::applied);
-  must(store_->release(fence.node, fence.leases));
-  EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, How::inserted);
-  EXPECT_EQ(get(*store_, n.task.id).state, State::cancelled);
+  insert(n);
+  applied(n.task.id, event::Cancel{});
+  must(store_->release(fence().node, fence().leases));
+  insert(n);
+  EXPECT_EQ(get(n.task.id).state, State::cancelled);
 }
 
 TEST_P(StoreContract, OnlyWhatItsLeaseCoversIsInserted) {
-  const Fence a = join(*store_, "a", {1, 2});
+  const Fence a = join("a", {1, 2});
   Fence claims = a;
   claims.leases.push_back({3, 1});
   claims.leases[0].epoch = 99;  // an epoch that is not ours
@@ -250,11 +241,10 @@ TEST_P(StoreContract, OnlyWhatItsLeaseCoversIsInserted) {
 
 TEST_P(StoreContract, TooLargeABodyIsToldAndTheOthersAreWritten) {
   if (memory_) memory_->set_max_body(1 << 20);
-  const Fence fence = join(*store_, "a");
   std::size_t most = 1 << 20;
   if (mysql_) most = std::stoul(mysql_->value("SELECT @@max_allowed_packet"));
   const std::vector<NewTask> tasks{task(), task("orders", std::string(most + 1, 'x')), task()};
-  const auto inserted = must(store_->insert(tasks, fence));
+  const auto inserted = must(store_->insert(tasks, fence()));
   EXPECT_EQ(inserted[0].how, How::inserted);
   EXPECT_EQ(inserted[1].how, How::too_large);
   EXPECT_EQ(inserted[2].how, How::inserted);
@@ -262,11 +252,10 @@ TEST_P(StoreContract, TooLargeABodyIsToldAndTheOthersAreWritten) {
 }
 
 TEST_P(StoreContract, ALargeBatchGoesInWhole) {
-  const Fence fence = join(*store_, "a");
   std::vector<NewTask> tasks;
   for (int i = 0; i < 1300; ++i) tasks.push_back(task("orders", std::string(i % 7 == 0 ? 40'000 : 10, 'b')));
   std::reverse(tasks.begin(), tasks.end());
-  const auto inserted = must(store_->insert(tasks, fence));
+  const auto inserted = must(store_->insert(tasks, fence()));
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     ASSERT_EQ(inserted[i].how, How::inserted);
     ASSERT_EQ(inserted[i].id, tasks[i].task.id);
@@ -278,6 +267,58 @@ TEST_P(StoreContract, NothingToWriteIsNoError) {
   EXPECT_TRUE(must(store_->insert({}, Fence{})).empty());
   EXPECT_TRUE(must(store_->apply({}, Fence{}, decider())).empty());
   EXPECT_TRUE(must(store_->messages({})).empty());
+}
+
+// ---- The digest and the parent of a task, and a message that comes back with other headers.
+
+TEST_P(ReadContract, ChildrenAreFoundByTheMessageId) {
+  join("a");
+  const auto put = [&](const std::string& message_id, TaskId parent) {
+    NewTask n = task();
+    n.task.message_id = message_id;
+    n.task.parent = parent;
+    return insert(n);
+  };
+  const TaskId parent = put("m-1", {}), other = put("m-1", {}), bare = put("", {});
+  const TaskId first = put("m-1", parent), second = put("m-1", parent);
+  put("m-1", other);
+  put("m-1 ", parent);  // for the database they are equal
+  put("m-2", parent);
+  put("", bare);
+  EXPECT_THAT(must(database().children(get(parent))), testing::ElementsAre(first, second));
+  EXPECT_THAT(must(database().children(get(first))), testing::IsEmpty());
+  EXPECT_THAT(must(database().children(get(bare))), testing::IsEmpty());
+  for (int i = 0; i < MysqlStore::kMostChildren; ++i) put("m-1", parent);
+  EXPECT_THAT(must(database().children(get(parent))), testing::SizeIs(MysqlStore::kMostChildren));
+}
+
+TEST_P(StoreContract, AMessageThatComesBackWithOtherHeadersReplacesTheOneInTheRow) {
+  NewTask fresh = task();
+  const TaskId id = fresh.task.id;
+  const MessagePtr before = fresh.message;
+  fresh.task.digest = message_digest(*before);
+  insert(fresh);
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    deliver(id);
+    auto received = std::make_shared<ReceivedMessage>();
+    auto message = std::make_shared<Message>(*before);
+    message->headers = Table{{"retries", attempt}};
+    message->properties.type = "again";
+    received->digest = message_digest(*message);
+    received->message = message;
+    event::Failed failed{attempt, "again", "", {}};
+    failed.received = received;
+    const Decision d = apply_one(id, failed);
+    ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
+    EXPECT_EQ(*must(store_->messages({&id, 1})).at(0).message, *message);
+    const Task task = get(id);
+    EXPECT_TRUE(task == d.task);
+    EXPECT_EQ(task.digest, received->digest);
+    EXPECT_EQ(task.tag, "again");
+  }
+  const std::string origin = must(store_->known({&id, 1})).at(0).origin;
+  EXPECT_NE(origin.find("earlier content"), std::string::npos) << origin;
+  EXPECT_NE(origin.find(R"(\"retries\")"), std::string::npos) << "the headers of the first: " << origin;
 }
 
 }  // namespace

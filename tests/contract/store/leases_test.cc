@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <atomic>
-#include <thread>
 
 #include "tests/contract/store/world.h"
 
@@ -57,18 +55,17 @@ TEST_P(StoreContract, ANodesNameKeepsItsNumberAndItsLastIncarnationAlone) {
 
 TEST_P(StoreContract, AHeartbeatTellsTheDatabasesTime) {
   const int a = must(store_->register_node({"a", "0.1", "h:1", 1}, kTtl));
-  const EpochMs before = must(store_->now());
+  const EpochMs before = db_now();
   const EpochMs beat = must(store_->heartbeat(a, 1, kTtl, {})).now;
   EXPECT_LE(before, beat);
-  EXPECT_LE(beat, must(store_->now()));
+  EXPECT_LE(beat, db_now());
 }
 
 TEST_P(StoreContract, AShardIsTakenOnceAndByItsOwnerAgainUnderANewEpoch) {
-  const Fence a = join(*store_, "a", {0, 1, 2});
+  const Fence a = join("a", {0, 1, 2});
   ASSERT_EQ(a.leases.size(), 3U);
   EXPECT_EQ(a.leases[0].epoch, 1U);
-  const auto other = open();
-  const Fence b = join(*other, "b", {1, 2, 3});
+  const Fence b = join("b", {1, 2, 3});
   ASSERT_EQ(b.leases.size(), 1U);
   EXPECT_EQ(b.leases[0].shard, 3);
   const std::vector<int> again{1};
@@ -88,10 +85,10 @@ TEST_P(StoreContract, AShardIsTakenOnceAndByItsOwnerAgainUnderANewEpoch) {
 }
 
 TEST_P(StoreContract, RenewAnswersWhatIsStillHeld) {
-  const Fence a = join(*store_, "a", {0, 1, 2});
+  const Fence a = join("a", {0, 1, 2});
   const std::vector<int> one{1};
   must(store_->acquire(a.node, kIncarnation, one, kTtl));  // our own later incarnation
-  const EpochMs before = must(store_->now());
+  const EpochMs before = db_now();
   EXPECT_THAT(must(store_->renew(a.node, a.leases, Ms{120'000})),
               testing::UnorderedElementsAre(Lease{0, 1}, Lease{2, 1}));
   const auto rows = must(store_->shards());
@@ -100,13 +97,13 @@ TEST_P(StoreContract, RenewAnswersWhatIsStillHeld) {
 }
 
 TEST_P(StoreContract, AnExpiredLeaseIsNeitherRenewedNorWrittenWithAndIsFree) {
-  const Fence a = join(*store_, "a", {0}, Ms{1});
-  wait_until([&] { return must(store_->now()) > *must(store_->shards())[0].expires_at; });
+  const Fence a = join("a", {0}, Ms{1});
+  wait_until([&] { return db_now() > *must(store_->shards())[0].expires_at; });
   EXPECT_TRUE(must(store_->renew(a.node, a.leases, kTtl)).empty());
   NewTask n = task();
   n.task.shard = 0;
   EXPECT_EQ(must(store_->insert(std::span(&n, 1), a)).at(0).how, Inserted::How::not_held);
-  const Fence b = join(*store_, "b", {0});
+  const Fence b = join("b", {0});
   ASSERT_EQ(b.leases.size(), 1U);
   EXPECT_EQ(b.leases[0].epoch, 2U);
 }
@@ -114,22 +111,22 @@ TEST_P(StoreContract, AnExpiredLeaseIsNeitherRenewedNorWrittenWithAndIsFree) {
 TEST_P(StoreContract, AShardSaysWhenItWasLastTakenFromAnOwnerThatHadNotGivenItBack) {
   const auto taken_over_at = [&] { return must(store_->shards())[0].taken_over_at; };
   const std::vector<int> zero{0};
-  join(*store_, "a", zero, Ms{1});
+  join("a", zero, Ms{1});
   EXPECT_FALSE(taken_over_at()) << "it was free";
-  wait_until([&] { return must(store_->now()) > *must(store_->shards())[0].expires_at; });
-  const Fence b = join(*store_, "b", zero);
+  wait_until([&] { return db_now() > *must(store_->shards())[0].expires_at; });
+  const Fence b = join("b", zero);
   const auto then = taken_over_at();
   ASSERT_TRUE(then);
   EXPECT_EQ(then, must(store_->shards())[0].acquired_at);
   const auto again = must(store_->acquire(b.node, kIncarnation, zero, kTtl));
   must(store_->release(b.node, again));
-  ASSERT_EQ(join(*store_, "c", zero).leases.size(), 1U);
+  ASSERT_EQ(join("c", zero).leases.size(), 1U);
   EXPECT_EQ(taken_over_at(), then) << "also for those who have it after";
 }
 
 TEST_P(StoreContract, ReleasedShardsAreFreeAndForeignOnesAreNotReleased) {
-  const Fence a = join(*store_, "a", {0, 1});
-  const Fence b = join(*store_, "b", {2});
+  const Fence a = join("a", {0, 1});
+  const Fence b = join("b", {2});
   must(store_->release(a.node, std::vector<Lease>{{0, 1}, {1, 99}, {2, 1}}));
   const auto rows = must(store_->shards());
   EXPECT_EQ(rows[0].owner, 0);
@@ -138,8 +135,8 @@ TEST_P(StoreContract, ReleasedShardsAreFreeAndForeignOnesAreNotReleased) {
 }
 
 TEST_P(StoreContract, AFormerIncarnationTakesNothingAndGivesNothingBack) {
-  const Fence former = join(*store_, "a", {0, 1});
-  const Fence other = join(*store_, "b", {2});
+  const Fence former = join("a", {0, 1});
+  const Fence other = join("b", {2});
   constexpr std::uint64_t kNext = kIncarnation + 1;
   ASSERT_EQ(must(store_->register_node({"a", "0.1", "h:1", kNext}, kTtl)), former.node);
   EXPECT_TRUE(must(store_->acquire(former.node, kIncarnation, all_shards(), kTtl)).empty());
@@ -158,8 +155,8 @@ TEST_P(StoreContract, AFormerIncarnationTakesNothingAndGivesNothingBack) {
 }
 
 TEST_P(StoreContract, WhoLeavesGivesBackAllThatIsItsOwn) {
-  const Fence a = join(*store_, "a", {0, 1, 2});
-  const Fence b = join(*store_, "b", {3});
+  const Fence a = join("a", {0, 1, 2});
+  const Fence b = join("b", {3});
   must(store_->leave(a.node, kIncarnation));
   const auto rows = must(store_->shards());
   for (const int shard : {0, 1, 2}) {
@@ -174,13 +171,13 @@ TEST_P(StoreContract, WhoLeavesGivesBackAllThatIsItsOwn) {
 }
 
 TEST_P(ReadContract, NodesAreAllThatEverWere) {
-  const Fence a = join(*store_, "a", {0});
-  const Fence b = join(*store_, "b", {1});
+  const Fence a = join("a", {0});
+  const Fence b = join("b", {1});
   must(store_->leave(a.node, kIncarnation));
   const auto nodes = must(database().nodes());
   ASSERT_EQ(nodes.size(), 2U);
   EXPECT_EQ(nodes[0].name, "a");
-  EXPECT_LE(nodes[0].expires_at, must(store_->now()));
+  EXPECT_LE(nodes[0].expires_at, db_now());
   EXPECT_EQ(nodes[0].seen_at, nodes[0].expires_at) << "it left";
   EXPECT_LT(nodes[1].seen_at, nodes[1].expires_at);
   EXPECT_EQ(nodes[1].id, b.node);
@@ -189,8 +186,7 @@ TEST_P(ReadContract, NodesAreAllThatEverWere) {
 }
 
 TEST_P(ReadContract, OverdueIsWhatIsScheduledAndDueByShard) {
-  const Fence fence = join(*store_, "a");
-  const EpochMs now = must(store_->now());
+  const EpochMs now = db_now();
   std::vector<NewTask> tasks;
   for (int i = 0; i < 7; ++i) {
     tasks.push_back(task());
@@ -202,7 +198,7 @@ TEST_P(ReadContract, OverdueIsWhatIsScheduledAndDueByShard) {
   tasks[5].task.state = State::publishing;
   tasks[6].task.state = State::publishing;
   tasks[6].task.next_at = now - Ms{500};
-  must(store_->insert(tasks, fence));
+  must(store_->insert(tasks, fence()));
   const auto late = must(database().overdue());
   ASSERT_EQ(late.size(), 1U);
   EXPECT_EQ(late[0].shard, 4);
@@ -216,29 +212,24 @@ class Deposed : public StoreContract {
  protected:
   void SetUp() override {
     StoreContract::SetUp();
-    old = join(*store_, "a", {7});
-    claimed = put(State::scheduled);
-    EXPECT_EQ(apply_one(*store_, old, claimed, event::Claim{}).verdict, Decision::Verdict::applied);
-    waiting = put(State::scheduled);
-    heir_store = open();
+    old = join("a", {7});
+    claimed = put();
+    applied(old, claimed, event::Claim{});
+    waiting = put();
     EXPECT_EQ(must(store_->renew(old.node, old.leases, Ms{1})), old.leases);  // and it expires
     wait_until([&] {
-      heir = join(*heir_store, "b", {7});
+      heir = join("b", {7});
       return !heir.leases.empty();
     });
   }
-  TaskId put(State state) {
+  TaskId put() {
     NewTask n = task();
     n.task.shard = 7;
-    n.task.state = state;
-    const auto done = must(store_->insert(std::span(&n, 1), old));
-    EXPECT_EQ(done.at(0).how, Inserted::How::inserted);
-    return n.task.id;
+    return insert(n, old);
   }
 
   Fence old, heir;
   TaskId claimed, waiting;  // claimed: by the old owner; waiting: not yet
-  std::unique_ptr<Store> heir_store;
 };
 
 TEST_P(Deposed, RenewsNothingAndTakesNothing) {
@@ -255,28 +246,25 @@ TEST_P(Deposed, InsertsNothing) {
   n.task.shard = 7;
   EXPECT_EQ(must(store_->insert(std::span(&n, 1), old)).at(0).how, Inserted::How::not_held);
   EXPECT_FALSE(must(store_->find(n.task.id)));
-  EXPECT_EQ(must(heir_store->insert(std::span(&n, 1), heir)).at(0).how, Inserted::How::inserted);
+  EXPECT_EQ(must(store_->insert(std::span(&n, 1), heir)).at(0).how, Inserted::How::inserted);
 }
 
 TEST_P(Deposed, ClaimsNothing) {
   for (const TaskId id : {waiting, claimed})
-    EXPECT_EQ(apply_one(*store_, old, id, event::Claim{}).verdict, Decision::Verdict::stale);
-  EXPECT_EQ(get(*store_, waiting).state, State::scheduled);
-  EXPECT_EQ(get(*store_, waiting).attempt, 0);
-  EXPECT_EQ(apply_one(*heir_store, heir, waiting, event::Claim{}).verdict, Decision::Verdict::applied);
+    EXPECT_EQ(apply_one(old, id, event::Claim{}).verdict, Verdict::stale);
+  EXPECT_EQ(get(waiting).state, State::scheduled);
+  EXPECT_EQ(get(waiting).attempt, 0);
+  applied(heir, waiting, event::Claim{});
 }
 
 // Its publish was returned or refused; meanwhile the new owner publishes the same attempt.
 TEST_P(Deposed, TakesNoPublishBackAndFailsNone) {
-  EXPECT_EQ(apply_one(*heir_store, heir, claimed, event::Claim{.again = true}).verdict,
-            Decision::Verdict::applied);
-  EXPECT_EQ(get(*store_, claimed).attempt, 1) << "the heir's is the same attempt";
-  const EpochMs now = must(store_->now());
-  EXPECT_EQ(apply_one(*store_, old, claimed, event::Deferred{1, Ms{1}, "full"}).verdict,
-            Decision::Verdict::stale);
-  EXPECT_EQ(apply_one(*store_, old, claimed, event::Returned{1, now, "no queue"}).verdict,
-            Decision::Verdict::stale);
-  const Task after = get(*store_, claimed);
+  applied(heir, claimed, event::Claim{.again = true});
+  EXPECT_EQ(get(claimed).attempt, 1) << "the heir's is the same attempt";
+  const EpochMs now = db_now();
+  EXPECT_EQ(apply_one(old, claimed, event::Deferred{1, Ms{1}, "full"}).verdict, Verdict::stale);
+  EXPECT_EQ(apply_one(old, claimed, event::Returned{1, now, "no queue"}).verdict, Verdict::stale);
+  const Task after = get(claimed);
   EXPECT_EQ(after.state, State::publishing);
   EXPECT_EQ(after.attempt, 1);
   EXPECT_EQ(after.node, heir.node);
@@ -284,31 +272,29 @@ TEST_P(Deposed, TakesNoPublishBackAndFailsNone) {
 
 // Events that any caller may report, it may report late: they count once, whoever reports them.
 TEST_P(Deposed, FinishesNothingThatTheHeirMovedOn) {
-  const EpochMs now = must(store_->now());
-  const auto heirs = [&](Happening what) {
-    return apply_one(*heir_store, heir, claimed, std::move(what)).verdict;
-  };
-  EXPECT_EQ(heirs(event::Claim{.again = true}), Decision::Verdict::applied);
-  EXPECT_EQ(heirs(event::Confirmed{1, now}), Decision::Verdict::applied);
-  EXPECT_EQ(heirs(event::Failed{1, "e", "", {}}), Decision::Verdict::applied);
-  wait_until([&] { return heirs(event::Claim{}) == Decision::Verdict::applied; });
-  const Task before = get(*store_, claimed);
+  const EpochMs now = db_now();
+  const auto heirs = [&](Happening what) { return apply_one(heir, claimed, std::move(what)).verdict; };
+  EXPECT_EQ(heirs(event::Claim{.again = true}), Verdict::applied);
+  EXPECT_EQ(heirs(event::Confirmed{1, now}), Verdict::applied);
+  EXPECT_EQ(heirs(event::Failed{1, "e", "", {}}), Verdict::applied);
+  wait_until([&] { return heirs(event::Claim{}) == Verdict::applied; });
+  const Task before = get(claimed);
   ASSERT_EQ(before.attempt, 2);
   for (const Happening& late : std::initializer_list<Happening>{
            event::Confirmed{1, now}, event::Returned{1, now, "r"}, event::Deferred{1, Ms{1}, "d"},
            event::Failed{1, "again", "", {}}, event::SilenceOver{}})
-    apply_one(*store_, old, claimed, late);
-  EXPECT_TRUE(get(*store_, claimed) == before);
+    apply_one(old, claimed, late);
+  EXPECT_TRUE(get(claimed) == before);
 }
 
 TEST_P(Deposed, GoesOnAsAFreshMember) {
-  must(heir_store->release(heir.node, heir.leases));
-  const Fence fresh = join(*store_, "a", {7});
+  must(store_->release(heir.node, heir.leases));
+  const Fence fresh = join("a", {7});
   ASSERT_EQ(fresh.leases.size(), 1U);
   EXPECT_EQ(fresh.leases[0].epoch, 3U);
-  EXPECT_EQ(apply_one(*store_, old, waiting, event::Claim{}).verdict, Decision::Verdict::stale)
+  EXPECT_EQ(apply_one(old, waiting, event::Claim{}).verdict, Verdict::stale)
       << "under the epoch that it lost";
-  EXPECT_EQ(apply_one(*store_, fresh, waiting, event::Claim{}).verdict, Decision::Verdict::applied);
+  applied(fresh, waiting, event::Claim{});
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, Deposed, testing::Values("memory", "mysql"),
@@ -317,14 +303,12 @@ INSTANTIATE_TEST_SUITE_P(Stores, Deposed, testing::Values("memory", "mysql"),
 TEST_P(StoreContract, ManyWhoTakeAtOnceShareWithoutOverlap) {
   constexpr int kThreads = 4;
   std::vector<Fence> fences(kThreads);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      const auto store = open();
-      fences[static_cast<std::size_t>(t)] = join(*store, "n" + std::to_string(t));
-    });
-  }
-  for (auto& t : threads) t.join();
+  in_threads(kThreads, [&](int t) {
+    const auto store = open();
+    Fence& fence = fences[static_cast<std::size_t>(t)];
+    fence.node = must(store->register_node({"n" + std::to_string(t), "0.1.0", "host:1", kIncarnation}, kTtl));
+    fence.leases = must(store->acquire(fence.node, kIncarnation, all_shards(), kTtl));
+  });
   std::vector<int> taken;
   for (const Fence& f : fences) {
     for (const Lease& l : f.leases) taken.push_back(l.shard);

@@ -34,9 +34,9 @@ class RareColumnContract : public StoreContract {
     must(store_->apply(std::span(&event, 1), Fence{},
                        [&](const Task& row, const Happening&, const Circumstances&) {
                          seen = row;
-                         return Decision{Decision::Verdict::stale, "only looks", row, {}, false};
+                         return Decision{Verdict::stale, "only looks", row, {}, false};
                        }));
-    for (Task read : {seen, get(*store_, task.id)}) {
+    for (Task read : {seen, get(task.id)}) {
       EXPECT_EQ(read.rule, task.rule);
       EXPECT_EQ(read.uncounted_attempts, task.uncounted_attempts);
       EXPECT_EQ(read.uncounted_time, task.uncounted_time);
@@ -50,12 +50,12 @@ class RareColumnContract : public StoreContract {
   // Inserts a task; apply() then changes it.
   void change_and_expect(const std::function<void(Task&)>& how) {
     NewTask fresh = task();
-    must(store_->insert(std::span(&fresh, 1), Fence{0, {}, true}));
+    insert(fresh);
     Task expected;
     const Event event{fresh.task.id, event::Claim{}};
     must(store_->apply(std::span(&event, 1), Fence{},
                        [&](const Task& row, const Happening&, const Circumstances&) {
-                         Decision d{Decision::Verdict::applied, "", row, {}, false};
+                         Decision d{Verdict::applied, "", row, {}, false};
                          how(d.task);
                          ++d.task.version;
                          expected = d.task;
@@ -67,7 +67,7 @@ class RareColumnContract : public StoreContract {
 
 TEST_P(RareColumnContract, ATaskWithoutThemHasNone) {
   NewTask fresh = task();
-  must(store_->insert(std::span(&fresh, 1), Fence{0, {}, true}));
+  insert(fresh);
   expect_kept(fresh.task);
 }
 
@@ -98,7 +98,7 @@ TEST_P(RareColumnContract, ANewTaskMayHaveHadAttempts) {
   fresh.task.attempt = 5;
   fresh.task.uncounted_attempts = 3;
   fresh.task.uncounted_time = Ms{90'061'007};
-  must(store_->insert(std::span(&fresh, 1), Fence{0, {}, true}));
+  insert(fresh);
   expect_kept(fresh.task);
 }
 
@@ -108,51 +108,71 @@ TEST_P(RareColumnContract, TheHeadersOfRulesAreKept) {
     NewTask fresh = task();
     fresh.task.rule_headers = {{"tenant", text}};
     if (!text.empty()) fresh.task.rule_headers.emplace(text, "value");
-    must(store_->insert(std::span(&fresh, 1), Fence{0, {}, true}));
+    insert(fresh);
     expect_kept(fresh.task);
   }
   NewTask all = task();
   for (const std::string& text : odd_texts()) all.task.rule_headers.emplace("name " + text, text);
   all.task.rule = "give_up";
   all.task.moved_from = "\\";
-  must(store_->insert(std::span(&all, 1), Fence{0, {}, true}));
+  insert(all);
   expect_kept(all.task);
 }
 
 // A claim as a probe, its confirm and its failure, in batches of one and of many.
 TEST_P(RareColumnContract, TheProbeIsKeptUntilTheNextClaim) {
-  const Fence fence = join(*store_, "a");
   for (const std::size_t size : {std::size_t{1}, std::size_t{12}}) {
     std::vector<Event> claims, confirms, failures, next;
     for (std::size_t i = 0; i < size; ++i) {
-      const TaskId id = due_task(*store_, fence, "probed");
+      const TaskId id = due_task("probed");
       claims.push_back({id, event::Claim{Ms{0}, Ms{0}, 17}});
-      confirms.push_back({id, event::Confirmed{1, must(store_->now())}});
+      confirms.push_back({id, event::Confirmed{1, db_now()}});
     }
-    for (const Decision& d : must(store_->apply(claims, fence, decider()))) EXPECT_EQ(d.task.probe, 17);
-    must(store_->apply(confirms, fence, decider()));
+    for (const Decision& d : must(store_->apply(claims, fence(), decider()))) EXPECT_EQ(d.task.probe, 17);
+    must(store_->apply(confirms, fence(), decider()));
     for (const Event& claim : claims) {
-      EXPECT_EQ(get(*store_, claim.id).state, State::awaiting);
-      EXPECT_EQ(get(*store_, claim.id).probe, 17);
+      EXPECT_EQ(get(claim.id).state, State::awaiting);
+      EXPECT_EQ(get(claim.id).probe, 17);
       event::Failed failed{};
       failed.attempt = 1;
       failures.push_back({claim.id, failed});
     }
-    for (const Decision& d : must(store_->apply(failures, fence, decider()))) {
-      ASSERT_EQ(d.verdict, Decision::Verdict::applied) << d.reason;
+    for (const Decision& d : must(store_->apply(failures, fence(), decider()))) {
+      ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
       EXPECT_EQ(d.task.rule, "breaker");
-      EXPECT_TRUE(get(*store_, d.task.id) == d.task);
-      EXPECT_EQ(get(*store_, d.task.id).uncounted_attempts, 1);
+      EXPECT_TRUE(get(d.task.id) == d.task);
+      EXPECT_EQ(get(d.task.id).uncounted_attempts, 1);
       next.push_back({d.task.id, event::Claim{Ms{60'000}}});
     }
-    for (const Decision& d : must(store_->apply(next, fence, decider()))) {
+    for (const Decision& d : must(store_->apply(next, fence(), decider()))) {
       EXPECT_EQ(d.task.probe, 0);
-      EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+      EXPECT_TRUE(get(d.task.id) == d.task);
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, RareColumnContract, testing::Values("memory", "mysql"),
+                         [](const auto& kind) { return kind.param; });
+
+// ---- The values of a header by which rate_by limits tasks.
+
+class HeaderValuesContract : public StoreContract {};
+
+TEST_P(HeaderValuesContract, TheValuesOfAHeaderAreFound) {
+  NewTask with = task(), odd = task(), without = task();
+  with.task.rule_headers = {{"tenant", "a"}, {"tier", "gold"}};
+  odd.task.rule_headers = {{"tenant", " \u00fc \U0001F600 \"'\\ "}};
+  for (const NewTask& n : {with, odd, without}) insert(n);
+  const TaskId gone{4711};
+  const std::vector<TaskId> ids{with.task.id, odd.task.id, without.task.id, gone};
+  const std::map<TaskId, std::string> expected{
+      {with.task.id, "a"}, {odd.task.id, " \u00fc \U0001F600 \"'\\ "}, {without.task.id, ""}};
+  EXPECT_EQ(must(store_->header_values(ids, "tenant")), expected);
+  EXPECT_EQ(must(store_->header_values(ids, "tier")).at(with.task.id), "gold");
+  EXPECT_TRUE(must(store_->header_values({}, "tenant")).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, HeaderValuesContract, testing::Values("memory", "mysql"),
                          [](const auto& kind) { return kind.param; });
 
 }  // namespace

@@ -11,25 +11,12 @@ constexpr Ms kDay{24LL * 3600 * 1000};
 
 class RetentionTest : public StoreContract {
  protected:
-  void SetUp() override {
-    StoreContract::SetUp();
-    fence = join(*store_, "a");
-  }
   // Far in the future: everything that has finished is old by then.
-  EpochMs tomorrow() { return must(store_->now()) + kDay; }
+  EpochMs tomorrow() { return db_now() + kDay; }
 
-  TaskId insert(NewTask n) {
-    EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
-    return n.task.id;
-  }
-  TaskId waiting() {
-    NewTask n = task();
-    n.task.next_at = must(store_->now()) + kDay;
-    return insert(n);
-  }
   TaskId cancelled() {
     const TaskId id = waiting();
-    EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+    applied(id, event::Cancel{});
     return id;
   }
   // With an attempt, and a key.
@@ -37,15 +24,9 @@ class RetentionTest : public StoreContract {
     NewTask n = task();
     n.intake_key = key;
     const TaskId id = insert(n);
-    apply_one(*store_, fence, id, event::Claim{});
-    apply_one(*store_, fence, id, event::Confirmed{1, must(store_->now())});
-    EXPECT_EQ(apply_one(*store_, fence, id, event::Succeeded{1}).verdict, Decision::Verdict::applied);
+    deliver(id);
+    applied(id, event::Succeeded{1});
     return id;
-  }
-  TaskId parked() {
-    NewTask n = task();
-    begin_parked(n.task, "poison", *rules(), must(store_->now()));
-    return insert(n);
   }
   bool there(TaskId id) { return must(store_->find(id)).has_value(); }
   bool has_body(TaskId id) { return must(store_->messages(std::span(&id, 1))).size() == 1; }
@@ -69,7 +50,7 @@ class RetentionTest : public StoreContract {
   // Parts of a day each, for `days` days from the end of those that are there; the first day's noon.
   EpochMs add_days(int days) {
     const auto partitions = must(store_->partitions());
-    const EpochMs now = must(store_->now());
+    const EpochMs now = db_now();
     const EpochMs begin = partitions.empty() ? EpochMs{now.ms - now.ms % kDay.count()}
                                              : IdSource::made_at(partitions.back().end);
     std::vector<Partition> more;
@@ -82,48 +63,38 @@ class RetentionTest : public StoreContract {
   TaskId of_day(EpochMs day, bool over) {
     NewTask n = task();
     n.task.id = ids_of_days->next(day);
-    n.task.next_at = must(store_->now()) - Ms{1};
+    n.task.next_at = db_now() - Ms{1};
     insert(n);
-    apply_one(*store_, fence, n.task.id, event::Claim{});
-    apply_one(*store_, fence, n.task.id, event::Confirmed{1, must(store_->now())});
-    if (over) apply_one(*store_, fence, n.task.id, event::Succeeded{1});
+    deliver(n.task.id);
+    if (over) apply_one(n.task.id, event::Succeeded{1});
     return n.task.id;
   }
 
-  Fence fence;
   std::optional<IdSource> ids_of_days{IdSource{9}};
 };
 
 TEST_P(RetentionTest, WhatIsOverGoesAndTheRestStays) {
-  const TaskId gone1 = succeeded(), gone2 = cancelled();
+  const TaskId gone[] = {succeeded(), cancelled(), parked()};
+  applied(gone[2], event::Discard{});
   const TaskId scheduled = waiting(), poison = parked();
-  const TaskId publishing = due_task(*store_, fence);
-  apply_one(*store_, fence, publishing, event::Claim{});
-  const TaskId awaiting = due_task(*store_, fence);
-  apply_one(*store_, fence, awaiting, event::Claim{});
-  apply_one(*store_, fence, awaiting, event::Confirmed{1, must(store_->now())});
-  EXPECT_EQ(purge(tomorrow()), 2);
-  EXPECT_FALSE(there(gone1));
-  EXPECT_FALSE(there(gone2));
-  EXPECT_TRUE(must(store_->history(gone1)).empty()) << "out of sight at once";
+  const TaskId publishing = due_task();
+  apply_one(publishing, event::Claim{});
+  const TaskId awaiting = due_task();
+  deliver(awaiting);
+  EXPECT_EQ(purge(tomorrow()), 3);
+  for (const TaskId id : gone) EXPECT_FALSE(there(id));
+  EXPECT_TRUE(must(store_->history(gone[0])).empty()) << "out of sight at once";
   for (const TaskId id : {scheduled, poison, publishing, awaiting}) {
-    EXPECT_TRUE(there(id)) << to_word(get(*store_, id).state);
+    EXPECT_TRUE(there(id)) << to_word(get(id).state);
     EXPECT_TRUE(has_body(id));
   }
   EXPECT_EQ(must(store_->history(awaiting)).size(), 1U);
   EXPECT_EQ(purge(tomorrow()), 0) << "again: nothing";
 }
 
-TEST_P(RetentionTest, DiscardedGoesToo) {
-  const TaskId id = parked();
-  ASSERT_EQ(apply_one(*store_, fence, id, event::Discard{}).verdict, Decision::Verdict::applied);
-  EXPECT_EQ(purge(tomorrow()), 1);
-  EXPECT_FALSE(there(id));
-}
-
 TEST_P(RetentionTest, WhatEndedLaterStays) {
   const TaskId id = cancelled();
-  const EpochMs ended = *get(*store_, id).finished_at;
+  const EpochMs ended = *get(id).finished_at;
   EXPECT_EQ(purge(ended), 0);
   EXPECT_TRUE(there(id));
   EXPECT_EQ(purge(ended + Ms{1}), 1);
@@ -165,7 +136,7 @@ TEST_P(RetentionTest, ABulkUnderWayKeepsWhatItNames) {
   asked.paused = true;
   const Bulk bulk = must(store_->create_bulk(asked));
   ASSERT_EQ(bulk.total, 1);
-  apply_one(*store_, fence, named, event::Cancel{});
+  apply_one(named, event::Cancel{});
   EXPECT_EQ(purge(tomorrow()), 1);
   EXPECT_TRUE(there(named));
   EXPECT_FALSE(there(other));
@@ -180,22 +151,19 @@ TEST_P(RetentionTest, ItsMessageIsANewTaskAfterwards) {
   EXPECT_EQ(purge(tomorrow()), 1);
   NewTask again = task();
   again.intake_key = key;
-  EXPECT_EQ(must(store_->insert(std::span(&again, 1), fence)).at(0).how, Inserted::How::inserted);
+  insert(again);
   EXPECT_TRUE(there(again.task.id));
   // A late result finds no task.
-  EXPECT_EQ(apply_one(*store_, fence, old, event::Failed{1, "late", "", {}}).reason, kNoSuchTask);
+  EXPECT_EQ(apply_one(old, event::Failed{1, "late", "", {}}).reason, kNoSuchTask);
 }
 
 TEST_P(RetentionTest, WhatWasOpenedAgainStays) {
-  const TaskId id = due_task(*store_, fence, "presumed");
-  apply_one(*store_, fence, id, event::Claim{});
-  apply_one(*store_, fence, id, event::Confirmed{1, must(store_->now())});
-  wait_until([&] {
-    return apply_one(*store_, fence, id, event::SilenceOver{}).verdict == Decision::Verdict::applied;
-  });
-  ASSERT_EQ(get(*store_, id).state, State::succeeded);
-  apply_one(*store_, fence, id, event::Failed{1, "after all", "", {}});
-  ASSERT_EQ(get(*store_, id).state, State::scheduled);
+  const TaskId id = due_task("presumed");
+  deliver(id);
+  wait_until_applied(id, event::SilenceOver{});
+  ASSERT_EQ(get(id).state, State::succeeded);
+  apply_one(id, event::Failed{1, "after all", "", {}});
+  ASSERT_EQ(get(id).state, State::scheduled);
   EXPECT_EQ(purge(tomorrow()), 0);
   EXPECT_TRUE(there(id));
 }
@@ -273,7 +241,7 @@ TEST_P(RetentionTest, OldRecordsGo) {
   const TaskId id = waiting();
   for (int i = 0; i < 5; ++i) {
     const Event event{id, event::Reschedule{{}, Ms{3'600'000 + i}}, ByHand{"ann", {}}};
-    must(store_->apply(std::span(&event, 1), fence, decider()));
+    must(store_->apply(std::span(&event, 1), fence(), decider()));
   }
   ASSERT_EQ(must(store_->audit(id)).size(), 5U);
   NewBulk asked;
@@ -282,7 +250,7 @@ TEST_P(RetentionTest, OldRecordsGo) {
   const Bulk done = must(store_->create_bulk(asked)), running = must(store_->create_bulk(asked));
   must(store_->set_bulk({done.id, BulkState::aborted}));
   PurgedRecords gone;
-  EXPECT_EQ(must(store_->purge_records(must(store_->now()) - kDay, 2)).audit, 0);
+  EXPECT_EQ(must(store_->purge_records(db_now() - kDay, 2)).audit, 0);
   for (PurgedRecords step{0, 0, 0, true}; step.more;) {
     step = must(store_->purge_records(tomorrow(), 2));
     EXPECT_LE(step.audit, 2);

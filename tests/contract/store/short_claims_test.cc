@@ -4,15 +4,13 @@
 namespace rung::test {
 namespace {
 
-using Verdict = Decision::Verdict;
-
 class ShortClaims : public StoreContract {
  protected:
   void SetUp() override {
     StoreContract::SetUp();
     std::vector<int> even, odd;  // shards, of two epochs
     for (int shard = 0; shard < kShards; ++shard) (shard % 2 == 0 ? even : odd).push_back(shard);
-    fence_ = join(*store_, "a", even);
+    fence_ = join("a", even);
     const auto later = must(store_->acquire(fence_.node, kIncarnation, odd, kTtl, fence_.leases[0].epoch));
     fence_.leases.insert(fence_.leases.end(), later.begin(), later.end());
     std::vector<NewTask> tasks;
@@ -38,7 +36,7 @@ class ShortClaims : public StoreContract {
   std::vector<Event> confirms(const std::vector<Decision>& claimed, bool expected) {
     std::vector<Event> events;
     for (const Decision& d : claimed) {
-      const event::Confirmed confirmed{d.task.attempt, must(store_->now()), d.task.epoch};
+      const event::Confirmed confirmed{d.task.attempt, db_now(), d.task.epoch};
       events.push_back({d.task.id, confirmed});
       if (expected) events.back().expected = std::make_shared<const Task>(d.task);
     }
@@ -47,7 +45,7 @@ class ShortClaims : public StoreContract {
   // The row as it is, and what it says with its claim. What is not written is the claim's epoch.
   void expect_awaiting(const std::vector<Decision>& claimed) {
     for (const Decision& d : claimed) {
-      Task row = get(*store_, d.task.id);
+      Task row = get(d.task.id);
       EXPECT_EQ(row.state, State::awaiting);
       EXPECT_EQ(row.version, d.task.version + 1);
       row.epoch = d.task.epoch;
@@ -75,7 +73,7 @@ TEST_P(ShortClaims, AreInTheHistoryAndNotYetInTheRows) {
     EXPECT_EQ(d.task.attempt, 1);
     EXPECT_EQ(d.task.node, fence_.node);
     EXPECT_EQ(d.task.copy_number, d.task.version);
-    const Task row = get(*store_, d.task.id);
+    const Task row = get(d.task.id);
     EXPECT_EQ(row.state, State::scheduled);
     EXPECT_EQ(row.attempt, 0);
     EXPECT_EQ(row.version + 1, d.task.version);
@@ -85,14 +83,14 @@ TEST_P(ShortClaims, AreInTheHistoryAndNotYetInTheRows) {
     EXPECT_EQ(history[0].attempt.outcome, Outcome::pending);
     EXPECT_FALSE(history[0].attempt.published_at);
   }
-  EXPECT_TRUE(must(store_->due(State::publishing, all_shards(), {}, must(store_->now()), 100)).empty());
+  EXPECT_TRUE(must(store_->due(State::publishing, all_shards(), {}, db_now(), 100)).empty());
 }
 
 TEST_P(ShortClaims, FewAreInTheRows) {
   ids_of_.pop_back();
   for (const Decision& d : claim(fence_, ids_of_)) {
     EXPECT_FALSE(d.short_claim);
-    EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+    EXPECT_TRUE(get(d.task.id) == d.task);
   }
 }
 
@@ -105,7 +103,7 @@ TEST_P(ShortClaims, WhatMustBeSeenAtOnceIsInTheRows) {
   const auto claimed = must(store_->claim(events, fence_, decider(), 1'000'000)).decisions;
   for (std::size_t i = 0; i < claimed.size(); ++i) {
     EXPECT_EQ(claimed[i].short_claim, i > 1) << i;
-    EXPECT_EQ(get(*store_, claimed[i].task.id) == claimed[i].task, i <= 1) << i;
+    EXPECT_EQ(get(claimed[i].task.id) == claimed[i].task, i <= 1) << i;
   }
 }
 
@@ -122,7 +120,7 @@ TEST_P(ShortClaims, AConfirmThatHasToReadWritesBoth) {
   const auto claimed = claim();
   for (const Decision& d : must(store_->apply(confirms(claimed, false), fence_, decider()))) {
     EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
-    EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+    EXPECT_TRUE(get(d.task.id) == d.task);
   }
   expect_awaiting(claimed);
 }
@@ -136,26 +134,26 @@ TEST_P(ShortClaimsChangedByHand, AConfirmOfAnotherVersionIsDecidedAsItIs) {
   mysql_->exec("UPDATE rung_tasks SET version = version + 1 WHERE id = " + ids_of_[3].str());
   for (const Decision& d : must(store_->apply(confirms(claimed, true), fence_, decider()))) {
     EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
-    EXPECT_EQ(get(*store_, d.task.id).state, State::awaiting);
-    EXPECT_EQ(get(*store_, d.task.id).attempt, 1);
+    EXPECT_EQ(get(d.task.id).state, State::awaiting);
+    EXPECT_EQ(get(d.task.id).attempt, 1);
   }
 }
 
 TEST_P(ShortClaims, APersonFindsThemBeingPublished) {
   claim();
-  const EpochMs later = must(store_->now()) + Ms{60'000};
+  const EpochMs later = db_now() + Ms{60'000};
   const std::vector<Happening> changes{event::Cancel{}, event::Discard{}, event::Reschedule{later},
                                        event::Redrive{Target{"elsewhere", "", ""}}};
   for (const Happening& what : changes) {
-    const Decision d = apply_one(*store_, Fence{}, ids_of_[0], what);
+    const Decision d = apply_one(Fence{}, ids_of_[0], what);
     EXPECT_EQ(d.verdict, Verdict::refused);
     EXPECT_NE(d.reason.find("it is publishing"), std::string::npos) << d.reason;
   }
-  EXPECT_EQ(apply_one(*store_, Fence{}, ids_of_[0], event::Fire{}).verdict, Verdict::stale);
-  const Decision finish = apply_one(*store_, Fence{}, ids_of_[0], event::Finish{true, ""});
+  EXPECT_EQ(apply_one(Fence{}, ids_of_[0], event::Fire{}).verdict, Verdict::stale);
+  const Decision finish = apply_one(Fence{}, ids_of_[0], event::Finish{true, ""});
   EXPECT_EQ(finish.reason, kBeingPublished);
   // The row's version is not the task's any more.
-  const Task row = get(*store_, ids_of_[1]);
+  const Task row = get(ids_of_[1]);
   const Event seen{row.id, event::Cancel{}, ByHand{"alice", row.version}};
   EXPECT_EQ(must(store_->apply(std::span(&seen, 1), Fence{}, decider())).at(0).reason, kChangedMeanwhile);
 }
@@ -163,17 +161,15 @@ TEST_P(ShortClaims, APersonFindsThemBeingPublished) {
 // A consumer may be quicker than the confirm.
 TEST_P(ShortClaims, AnAnswerWaitsForTheConfirm) {
   const auto claimed = claim();
-  const Decision early = apply_one(*store_, fence_, ids_of_[0], event::Succeeded{1});
+  const Decision early = apply_one(fence_, ids_of_[0], event::Succeeded{1});
   EXPECT_EQ(early.verdict, Verdict::applied);  // a success needs no confirm
-  EXPECT_EQ(get(*store_, ids_of_[0]).state, State::succeeded);
-  EXPECT_EQ(get(*store_, ids_of_[0]).attempt, 1);
-  EXPECT_EQ(apply_one(*store_, fence_, ids_of_[1], event::Failed{1, "no answer", "", {}}).reason,
-            kBeingPublished);
+  EXPECT_EQ(get(ids_of_[0]).state, State::succeeded);
+  EXPECT_EQ(get(ids_of_[0]).attempt, 1);
+  EXPECT_EQ(apply_one(fence_, ids_of_[1], event::Failed{1, "no answer", "", {}}).reason, kBeingPublished);
   must(store_->apply(confirms(claimed, true), fence_, decider()));
-  EXPECT_EQ(get(*store_, ids_of_[0]).state, State::succeeded);
-  EXPECT_EQ(apply_one(*store_, fence_, ids_of_[1], event::Failed{1, "no answer", "", {}}).verdict,
-            Verdict::applied);
-  EXPECT_EQ(get(*store_, ids_of_[1]).attempt, 1);
+  EXPECT_EQ(get(ids_of_[0]).state, State::succeeded);
+  applied(fence_, ids_of_[1], event::Failed{1, "no answer", "", {}});
+  EXPECT_EQ(get(ids_of_[1]).attempt, 1);
 }
 
 TEST_P(ShortClaims, ARefusedPublishGivesTheAttemptBack) {
@@ -182,13 +178,13 @@ TEST_P(ShortClaims, ARefusedPublishGivesTheAttemptBack) {
   for (const TaskId id : ids_of_) events.push_back({id, event::Deferred{1, Ms{0}, "no room"}});
   for (const Decision& d : must(store_->apply(events, fence_, decider()))) {
     EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
-    EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+    EXPECT_TRUE(get(d.task.id) == d.task);
     EXPECT_EQ(d.task.state, State::scheduled);
     EXPECT_EQ(d.task.attempt, 0);
     EXPECT_TRUE(must(store_->history(d.task.id)).empty());
   }
-  EXPECT_EQ(apply_one(*store_, Fence{}, ids_of_[0], event::Cancel{}).verdict, Verdict::applied);
-  ids_of_.push_back(due_task(*store_, fence_));
+  applied(Fence{}, ids_of_[0], event::Cancel{});
+  ids_of_.push_back(insert(task(), fence_));
   const auto again = claim(fence_, {ids_of_.begin() + 1, ids_of_.end()});
   for (const Decision& d : again) EXPECT_EQ(d.task.attempt, 1);
 }
@@ -196,9 +192,9 @@ TEST_P(ShortClaims, ARefusedPublishGivesTheAttemptBack) {
 TEST_P(ShortClaims, AreWrittenToTheRowsLater) {
   const auto claimed = claim();
   must(store_->write_claims(ids_of_));
-  for (const Decision& d : claimed) EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+  for (const Decision& d : claimed) EXPECT_TRUE(get(d.task.id) == d.task);
   must(store_->write_claims(ids_of_));  // again: nothing is left to write
-  for (const Decision& d : claimed) EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+  for (const Decision& d : claimed) EXPECT_TRUE(get(d.task.id) == d.task);
   must(store_->apply(confirms(claimed, true), fence_, decider()));
   expect_awaiting(claimed);
   must(store_->write_claims(ids_of_));
@@ -212,7 +208,7 @@ TEST_P(ShortClaims, AreRepeatedByTheirOwner) {
     EXPECT_EQ(d.verdict, Verdict::applied);
     EXPECT_TRUE(d.claimed_again);
     EXPECT_EQ(d.task.attempt, 1);
-    EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+    EXPECT_TRUE(get(d.task.id) == d.task);
   }
 }
 
@@ -220,7 +216,7 @@ TEST_P(ShortClaims, AreRepeatedByTheirOwner) {
 TEST_P(ShortClaims, AreTakenOverAsWhatIsBeingPublished) {
   claim();
   must(store_->release(fence_.node, fence_.leases));
-  const Fence next = join(*store_, "b");
+  const Fence next = join("b");
   for (const Decision& d : claim(next, ids_of_)) EXPECT_EQ(d.verdict, Verdict::stale);
   EXPECT_THAT(must(store_->short_claims(next.leases)), testing::UnorderedElementsAreArray(ids_of_));
   EXPECT_TRUE(must(store_->short_claims(fence_.leases)).empty());
@@ -228,13 +224,13 @@ TEST_P(ShortClaims, AreTakenOverAsWhatIsBeingPublished) {
   must(store_->write_claims(ids_of_));
   EXPECT_TRUE(must(store_->short_claims(next.leases)).empty());
   EXPECT_EQ(must(store_->stranded(next.leases, 100)).size(), ids_of_.size());
-  EXPECT_TRUE(must(store_->due(State::scheduled, all_shards(), {}, must(store_->now()), 100)).empty());
+  EXPECT_TRUE(must(store_->due(State::scheduled, all_shards(), {}, db_now(), 100)).empty());
   for (const Decision& d : claim(next, ids_of_)) EXPECT_EQ(d.verdict, Verdict::stale);
   for (const Decision& d : claim(next, ids_of_, event::Claim{.again = true})) {
     EXPECT_TRUE(d.verdict == Verdict::applied && d.claimed_again);
     EXPECT_EQ(d.task.attempt, 1);
     EXPECT_EQ(d.task.node, next.node);
-    EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+    EXPECT_TRUE(get(d.task.id) == d.task);
   }
 }
 
@@ -244,14 +240,14 @@ TEST_P(ShortClaims, ADelayGivesItsKeyToTheNext) {
   delay.task.kind = Kind::delay;
   delay.task.next_at = delay.task.created_at;
   delay.intake_key = "0123456789abcdef";
-  ASSERT_EQ(must(store_->insert(std::span(&delay, 1), fence_)).at(0).how, Inserted::How::inserted);
+  insert(delay, fence_);
   NewTask next = task();
   next.task.kind = Kind::delay;
   next.intake_key = delay.intake_key;
   EXPECT_EQ(must(store_->insert(std::span(&next, 1), fence_)).at(0).how, Inserted::How::duplicate);
   ids_of_.push_back(delay.task.id);
   claim();
-  EXPECT_EQ(must(store_->insert(std::span(&next, 1), fence_)).at(0).how, Inserted::How::inserted);
+  insert(next, fence_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, ShortClaims, testing::Values("memory", "mysql"),

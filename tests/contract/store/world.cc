@@ -48,12 +48,17 @@ std::unique_ptr<Store> StoreContract::open() {
   return must(open_mysql_store(mysql_->options(), test_clock()));
 }
 
-Fence StoreContract::join(Store& store, const std::string& name, std::vector<int> shards, Ms ttl) {
-  Fence fence;
-  fence.node = must(store.register_node({name, "0.1.0", "host:1", kIncarnation}, kTtl));
+Fence StoreContract::join(const std::string& name, std::vector<int> shards, Ms ttl) {
+  Fence joined;
+  joined.node = must(store_->register_node({name, "0.1.0", "host:1", kIncarnation}, kTtl));
   if (shards.empty()) shards = all_shards();
-  fence.leases = must(store.acquire(fence.node, kIncarnation, shards, ttl));
-  return fence;
+  joined.leases = must(store_->acquire(joined.node, kIncarnation, shards, ttl));
+  return joined;
+}
+
+const Fence& StoreContract::fence() {
+  if (of_a_.node == 0) of_a_ = join("a");
+  return of_a_;
 }
 
 NewTask StoreContract::task(const std::string& queue, const std::string& body) {
@@ -74,22 +79,61 @@ NewTask StoreContract::task(const std::string& queue, const std::string& body) {
   return n;
 }
 
-TaskId StoreContract::due_task(Store& store, const Fence& fence, const std::string& queue) {
-  const NewTask n = task(queue);
-  const auto inserted = must(store.insert(std::span(&n, 1), fence));
-  EXPECT_EQ(inserted.at(0).how, Inserted::How::inserted);
-  return n.task.id;
+TaskId StoreContract::insert(const NewTask& one, const Fence& under) {
+  EXPECT_EQ(must(store_->insert(std::span(&one, 1), under)).at(0).how, Inserted::How::inserted);
+  return one.task.id;
 }
 
-Decision StoreContract::apply_one(Store& store, const Fence& fence, TaskId id, Happening what) {
+TaskId StoreContract::waiting(const std::string& queue, Ms delay) {
+  NewTask n = task(queue);
+  n.task.next_at = db_now() + delay;
+  return insert(n);
+}
+
+TaskId StoreContract::parked(const std::string& queue) {
+  NewTask n = task(queue);
+  begin_parked(n.task, "poison", *rules(), db_now());
+  return insert(n);
+}
+
+Decision StoreContract::apply_one(const Fence& who, TaskId id, Happening what) {
   const Event event{id, std::move(what)};
-  return must(store.apply(std::span(&event, 1), fence, decider())).at(0);
+  return must(store_->apply(std::span(&event, 1), who, decider())).at(0);
 }
 
-Task StoreContract::get(Store& store, TaskId id) {
-  auto row = must(store.find(id));
+Decision StoreContract::applied(const Fence& who, TaskId id, Happening what) {
+  const Decision d = apply_one(who, id, std::move(what));
+  EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
+  return d;
+}
+
+void StoreContract::wait_until_applied(TaskId id, const Happening& what) {
+  wait_until([&] { return apply_one(id, what).verdict == Verdict::applied; });
+}
+
+void StoreContract::deliver(TaskId id) {
+  wait_until_applied(id, event::Claim{});
+  applied(id, event::Confirmed{get(id).attempt, db_now()});
+}
+
+Task StoreContract::get(TaskId id) {
+  auto row = must(store_->find(id));
   if (!row) throw std::runtime_error("no task " + id.str());
   return row->task;
+}
+
+void in_threads(int n, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < n; ++t) {
+    threads.emplace_back([&, t] {
+      try {
+        body(t);
+      } catch (const std::exception& e) {
+        ADD_FAILURE() << e.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 std::vector<SystemEvent> StoreContract::events(int limit) {

@@ -17,6 +17,8 @@
 
 namespace rung::test {
 
+using Verdict = Decision::Verdict;
+
 inline constexpr Ms kTtl{60'000};
 inline constexpr std::uint64_t kIncarnation = 42;  // of every node that calls join()
 
@@ -46,13 +48,27 @@ class StoreContract : public testing::TestWithParam<std::string> {
   void SetUp() override;
 
   std::unique_ptr<Store> open();
+  EpochMs db_now() { return must(store_->now()); }
   // Registers a node of that name; it gets all shards, or the given ones.
-  Fence join(Store& store, const std::string& name, std::vector<int> shards = {}, Ms ttl = kTtl);
+  Fence join(const std::string& name, std::vector<int> shards = {}, Ms ttl = kTtl);
+  // Of the node "a" with all shards, which joins at the first call.
+  const Fence& fence();
   NewTask task(const std::string& queue = "orders", const std::string& body = "hello");
-  // Inserts a due task.
-  TaskId due_task(Store& store, const Fence& fence, const std::string& queue = "orders");
-  Decision apply_one(Store& store, const Fence& fence, TaskId id, Happening what);
-  Task get(Store& store, TaskId id);
+  // Inserts it under fence(), or under another.
+  TaskId insert(const NewTask& one) { return insert(one, fence()); }
+  TaskId insert(const NewTask& one, const Fence& under);
+  TaskId due_task(const std::string& queue = "orders") { return insert(task(queue)); }
+  TaskId waiting(const std::string& queue = "orders", Ms delay = Ms{3'600'000});  // scheduled
+  TaskId parked(const std::string& queue = "orders");
+  Decision apply_one(const Fence& who, TaskId id, Happening what);
+  Decision apply_one(TaskId id, Happening what) { return apply_one(fence(), id, std::move(what)); }
+  // Expects that it is applied.
+  Decision applied(const Fence& who, TaskId id, Happening what);
+  Decision applied(TaskId id, Happening what) { return applied(fence(), id, std::move(what)); }
+  // Claims it as soon as it is due, and confirms: it awaits the outcome.
+  void deliver(TaskId id);
+  void wait_until_applied(TaskId id, const Happening& what);
+  Task get(TaskId id);
   std::vector<SystemEvent> events(int limit);  // the newest first, without their ids and times
 
   // What only MysqlStore has. REQUIRES: "mysql".
@@ -62,6 +78,9 @@ class StoreContract : public testing::TestWithParam<std::string> {
   std::shared_ptr<MysqlSchema> mysql_;
   std::unique_ptr<Store> store_;
   IdSource ids_{7};
+
+ private:
+  Fence of_a_;
 };
 
 // Tests that ask for what only MysqlStore has.
@@ -69,24 +88,7 @@ class ReadContract : public StoreContract {};
 
 std::vector<int> all_shards();
 
-// A task under way, as a starting point.
-class Climb {
- public:
-  Climb(Store& store, Fence fence) : store_(store), fence_(std::move(fence)) {}
-  Decision operator()(TaskId id, Happening what) {
-    const Event event{id, std::move(what)};
-    return must(store_.apply(std::span(&event, 1), fence_, decider())).at(0);
-  }
-  EpochMs now() { return must(store_.now()); }
-  // Claimed and confirmed: awaiting attempt `n`.
-  void deliver(TaskId id, int n) {
-    wait_until([&] { return (*this)(id, event::Claim{}).verdict == Decision::Verdict::applied; });
-    EXPECT_EQ((*this)(id, event::Confirmed{n, now()}).verdict, Decision::Verdict::applied);
-  }
-
- private:
-  Store& store_;
-  Fence fence_;
-};
+// Runs `body` in `n` threads; what it throws fails the test.
+void in_threads(int n, const std::function<void(int)>& body);
 
 }  // namespace rung::test
