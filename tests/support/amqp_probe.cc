@@ -178,6 +178,13 @@ void AmqpProbe::remove_exchange(std::string_view exchange) {
   check(amqp_get_rpc_reply(connection_), "exchange.delete");
 }
 
+void AmqpProbe::remove_place(const std::string& prefix) {
+  for (const char* name : {".failed", ".results", ".delay", ".parked", ".return"}) {
+    remove(prefix + name);
+    remove_exchange(prefix + name);
+  }
+}
+
 void AmqpProbe::publish_one(std::string_view exchange, std::string_view routing_key, const Message& message) {
   TableArena arena;
   const amqp_basic_properties_t properties = properties_of(message, arena);

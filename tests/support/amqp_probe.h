@@ -59,6 +59,8 @@ class AmqpProbe {
   void purge(std::string_view queue);
   void remove(std::string_view queue);
   void remove_exchange(std::string_view exchange);
+  // Rung's queues and exchanges of that prefix, those that are there.
+  void remove_place(const std::string& prefix);
 
   // Publishes with `mandatory` and waits for the confirm: true if a queue took it, false if it was returned.
   bool publish(std::string_view exchange, std::string_view routing_key, const Message& message);

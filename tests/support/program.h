@@ -1,11 +1,8 @@
-// Other programs, by libuv's uv_spawn on a loop of their own. Thread: any; each call waits for the program.
+// Other programs, with empty stdin. Thread: any; the call waits for the program.
 #pragma once
 
 #include <string>
 #include <vector>
-
-#include "src/core/base/result.h"
-#include "src/core/base/time.h"
 
 namespace rung::cli {
 
@@ -14,8 +11,8 @@ struct Ran {
   std::string out, err;
 };
 
-// Runs `words` (the first is looked up on PATH) with empty stdin, in a session of its own. Errors: transient:
-// it cannot be started, or exceeds `timeout` (then it is killed with its children).
-Result<Ran> run_program(std::vector<std::string> words, Ms timeout);
+// Runs `words`; the first is looked up on PATH. What takes longer than five minutes is killed with its
+// children.
+Ran run_program(const std::vector<std::string>& words);
 
 }  // namespace rung::cli

@@ -184,12 +184,8 @@ SidecarTest::~SidecarTest() {
     std::fprintf(stderr, "--- the log of rung run:\n%s---\n", sidecar_->log_tail().c_str());
   sidecar_.reset();
   try {
-    for (const char* room : {"failed", "delay", "results", "parked"})
-      queues_.push_back(config.prefix + "." + room);
     for (const std::string& queue : queues_) amqp.remove(queue);
-    for (const char* room : {"failed", "delay", "results", "parked", "return"}) {
-      amqp.remove_exchange(config.prefix + "." + room);
-    }
+    amqp.remove_place(config.prefix);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "clean-up: %s\n", e.what());
   }
@@ -313,16 +309,18 @@ Row SidecarTest::wait_state(const std::string& queue, std::string_view state, Ms
   return found.empty() ? Row{} : found[0];
 }
 
-Row SidecarTest::wait_id(const std::string& id, std::string_view state, Ms within) {
+Row SidecarTest::wait_row(const std::string& where, std::string_view state, Ms within) {
   Row row;
   const bool done = eventually(
       [&] {
-        auto found = rows("SELECT * FROM retry_current WHERE retry_id = " + id);
+        auto found = rows("SELECT * FROM retry_current WHERE " + where);
         if (!found.empty()) row = std::move(found[0]);
-        return row["state"] == state;
+        return !row.empty() && (state.empty() || row["state"] == state);
       },
       within);
-  if (!done) ADD_FAILURE() << "task " << id << " is " << row["state"] << " and not " << state;
+  if (!done)
+    ADD_FAILURE() << where << " is " << row["state"] << " and not " << state << "\n"
+                  << (sidecar_ ? sidecar_->log_tail() : "");
   return row;
 }
 

@@ -127,7 +127,11 @@ class SidecarTest : public ::testing::Test {
   std::vector<Row> history(const std::string& id);     // retry_history by attempt
   // Waits until the queue's only row has that state; returns the row as last seen, reached or not.
   Row wait_state(const std::string& queue, std::string_view state, Ms within = kBound);
-  Row wait_id(const std::string& id, std::string_view state, Ms within = kBound);
+  Row wait_id(const std::string& id, std::string_view state, Ms within = kBound) {
+    return wait_row("retry_id = " + id, state, within);
+  }
+  // The same of the row of retry_current that `where` finds. `state`: "" = any.
+  Row wait_row(const std::string& where, std::string_view state, Ms within = kBound);
 
   AmqpProbe amqp;
   MysqlSchema db;

@@ -56,10 +56,7 @@ class RabbitWorld final : public World {
   ~RabbitWorld() override {
     broker_->stop(Ms{2000});
     for (const std::string& queue : queues_) probe_.remove(queue);
-    for (const char* name : {".failed", ".delay", ".results", ".parked"}) {
-      probe_.remove(prefix_ + name);
-      probe_.remove_exchange(prefix_ + name);
-    }
+    probe_.remove_place(prefix_);
   }
   Broker& broker() override { return *broker_; }
   void declare(const std::string& queue) override {

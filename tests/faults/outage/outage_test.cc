@@ -95,7 +95,7 @@ class OutageTest : public SidecarTest {
   bool until_in_state(const std::string& queue, const std::string& state, std::size_t count) {
     const std::string in_state =
         "SELECT COUNT(*) FROM {}.retry_current WHERE queue = '" + queue + "' AND state = '" + state + "'";
-    return eventually([&] { return number(in_state) == static_cast<std::int64_t>(count); }, kBound);
+    return eventually([&] { return number(in_state) == static_cast<std::int64_t>(count); });
   }
 
   // Checks that every message of `queue` climbed the whole ladder and is parked: one row each, attempts 1 to
@@ -186,7 +186,7 @@ TEST_F(Sigterm, UnderLoadWhileNothingAnswers) {
   const std::string queue = attached();
   auto consumer = std::make_unique<FailingConsumer>(queue, failed(), FailingConsumer::How::reject);
   publish_failed(queue, kMessages);
-  ASSERT_TRUE(eventually([&] { return consumer->count() >= kMessages / 4; }, kBound));
+  ASSERT_TRUE(eventually([&] { return consumer->count() >= kMessages / 4; }));
   stall_both();
   ends();
   // Nothing is lost.
@@ -213,7 +213,7 @@ TEST_F(Sigterm, LeavesNothingInDoubt) {
   const std::string queue = attached();
   auto consumer = std::make_unique<FailingConsumer>(queue, failed(), FailingConsumer::How::publish);
   publish_failed(queue, kMessages);
-  ASSERT_TRUE(eventually([&] { return consumer->count() >= kMessages / 3; }, kBound));
+  ASSERT_TRUE(eventually([&] { return consumer->count() >= kMessages / 3; }));
   ends();
   EXPECT_EQ(number("SELECT COUNT(*) FROM {}.rung_shards WHERE owner IS NOT NULL"), 0) << "a lease was kept";
   EXPECT_EQ(number("SELECT COUNT(*) FROM {}.retry_current WHERE state = 'publishing'"), 0)
@@ -244,15 +244,14 @@ TEST_F(SlowTarget, HoldsUpNoOther) {
   remove_at_end(stuck);
   // Before it is stuck its window is wide.
   publish_failed(stuck, kFirst, "first");
-  ASSERT_TRUE(eventually([&] { return amqp.depth(stuck).value_or(0) == kFirst; }, kBound));
+  ASSERT_TRUE(eventually([&] { return amqp.depth(stuck).value_or(0) == kFirst; }));
   queue_process(stuck, "suspend");
   publish_failed(stuck, kStuck, "stuck");
   publish_failed(live, kLive, "live");
-  EXPECT_TRUE(eventually([&] { return amqp.depth(live).value_or(0) >= kLive; }, kBound)) << rung().log_tail();
+  EXPECT_TRUE(eventually([&] { return amqp.depth(live).value_or(0) >= kLive; })) << rung().log_tail();
   // Also what comes later, while it is still stuck.
   publish_failed(live, kLive, "more");
-  EXPECT_TRUE(eventually([&] { return amqp.depth(live).value_or(0) >= 2 * kLive; }, kBound))
-      << rung().log_tail();
+  EXPECT_TRUE(eventually([&] { return amqp.depth(live).value_or(0) >= 2 * kLive; })) << rung().log_tail();
   EXPECT_TRUE(rung().logged("queue does not answer publishes"));
   queue_process(stuck, "resume");
   EXPECT_TRUE(until_in_state(stuck, "awaiting", kFirst + kStuck)) << rung().log_tail();
@@ -275,10 +274,10 @@ TEST_F(Stranded, ByAClaimWithoutAnAnswerAcrossANewLease) {
   FailingConsumer consumer(queue, failed(), FailingConsumer::How::reject);
   mysql.deafen("INTO rung_attempts", "COMMIT");
   publish_failed(queue, 1);
-  ASSERT_TRUE(eventually([&] { return mysql.deafened(); }, kBound));
+  ASSERT_TRUE(eventually([&] { return mysql.deafened(); }));
   mysql.stall();
   const char* held = "SELECT COUNT(*) FROM {}.rung_shards WHERE expires_at > UTC_TIMESTAMP(3)";
-  ASSERT_TRUE(eventually([&] { return number(held) == 0; }, kBound));
+  ASSERT_TRUE(eventually([&] { return number(held) == 0; }));
   mysql.stall(false);
   ASSERT_TRUE(rung().logged("leases lost"));
   all_ended(queue, consumer, 1);

@@ -51,7 +51,6 @@ LAGS_BEFORE = {"kill", "pause", "rst", "half-open", "stall", "cut"}
 MAY_REPEAT = {kind for kind, facts in KINDS.items() if facts[3]} | {"trouble"}
 CLOCK_STEPS = {"+1h": 3600, "-1h": -3600, "+30": 30, "-30": -30, "+400d": 400 * 86_400, "-2": -2}  # for libfaketime, in s
 
-
 @dataclasses.dataclass
 class Strike:
     at: float  # s since the run's begin
@@ -60,7 +59,6 @@ class Strike:
     side: str  # of a link: broker or db
     stay: float
     dice: int
-
 
 def make_plan(seed, minutes, kinds, instances):
     """Every kind once before any comes again; two at a time at most."""
@@ -84,7 +82,6 @@ def make_plan(seed, minutes, kinds, instances):
         target = {"broker": "broker", "db": "db", "queue": "wobbly", "full": "crowded", "idle": "mails", "parked": "parked", "clock": f"sidecar-{instances}"}.get(what, sidecar)
         plan.append(Strike(at, kind, target, rng.choice(["broker", "db"]), stay, rng.randrange(1 << 30)))
     return plan
-
 
 class Faults:
     """Runs the plan. A target bears one fault at a time: what would hit it twice waits its turn."""
@@ -132,6 +129,15 @@ class Faults:
     def stay(self, strike):
         self.stop.wait(strike.stay)
 
+    @contextlib.contextmanager
+    def hurt(self, kind, target, detail):
+        """The ledger's entry of a fault that is healed when the block has ended, however it ends."""
+        entry = self.ledger.fault(kind, target, detail)
+        try:
+            yield entry
+        finally:
+            self.ledger.healed(entry)
+
     def lag(self, strike):
         """Some answers are on their way when the fault strikes: outcomes that nobody will ever know."""
         rng = random.Random(strike.dice)
@@ -153,20 +159,19 @@ class Faults:
     def kill(self, strike):
         sidecar = self.by_name[strike.target]
         self.alive(sidecar)
-        entry = self.ledger.fault("kill", strike.target, f"down for {strike.stay:.1f} s")
-        if strike.stay < 1:  # killed again while it starts
-            for pause in (strike.stay / 3, strike.stay):
-                sidecar.kill()
-                self.stop.wait(pause)
-                sidecar.start()
-                self.stop.wait(pause * 2)
-        held = self.shards_of(sidecar.name) if strike.stay > LONG + 2 and len(self.by_name) > 1 else 0
-        sidecar.kill()
-        if held:
-            self.watch_takeover(sidecar.name, entry, now_ms())
-        self.stop.wait(max(strike.stay - (now_ms() - entry["begin"]) / 1000, 0))
-        sidecar.start()
-        self.ledger.healed(entry)
+        with self.hurt("kill", strike.target, f"down for {strike.stay:.1f} s") as entry:
+            if strike.stay < 1:  # killed again while it starts
+                for pause in (strike.stay / 3, strike.stay):
+                    sidecar.kill()
+                    self.stop.wait(pause)
+                    sidecar.start()
+                    self.stop.wait(pause * 2)
+            held = self.shards_of(sidecar.name) if strike.stay > LONG + 2 and len(self.by_name) > 1 else 0
+            sidecar.kill()
+            if held:
+                self.watch_takeover(sidecar.name, entry, now_ms())
+            self.stop.wait(max(strike.stay - (now_ms() - entry["begin"]) / 1000, 0))
+            sidecar.start()
 
     def shards_of(self, name, db=None):
         """rung_shards is not the contract's; there is no view for it."""
@@ -201,29 +206,26 @@ class Faults:
     def pause(self, strike):
         sidecar = self.by_name[strike.target]
         self.alive(sidecar)
-        entry = self.ledger.fault("pause", strike.target, f"{strike.stay:.1f} s")
-        sidecar.process.send_signal(signal.SIGSTOP)
-        self.stay(strike)
-        sidecar.process.send_signal(signal.SIGCONT)
-        self.ledger.healed(entry)
+        with self.hurt("pause", strike.target, f"{strike.stay:.1f} s"):
+            sidecar.process.send_signal(signal.SIGSTOP)
+            self.stay(strike)
+            sidecar.process.send_signal(signal.SIGCONT)
 
     def clock(self, strike):
         sidecar = self.by_name[strike.target]
         offset = list(CLOCK_STEPS)[strike.dice % len(CLOCK_STEPS)]
-        entry = self.ledger.fault("clock", strike.target, f"a step of {offset}")
-        sidecar.step_clock(offset)
-        self.stay(strike)
-        sidecar.step_clock("+0")
-        self.ledger.healed(entry)
+        with self.hurt("clock", strike.target, f"a step of {offset}"):
+            sidecar.step_clock(offset)
+            self.stay(strike)
+            sidecar.step_clock("+0")
 
     # --- servers
 
     def kill_server(self, strike, name):
-        entry = self.ledger.fault(name, name, f"kill -9, down for {strike.stay:.1f} s and its start")
-        self.world.server(f"kill-{name}")
-        self.stay(strike)
-        self.world.server(f"start-{name}")
-        self.ledger.healed(entry)
+        with self.hurt(name, name, f"kill -9, down for {strike.stay:.1f} s and its start"):
+            self.world.server(f"kill-{name}")
+            self.stay(strike)
+            self.world.server(f"start-{name}")
 
     def broker(self, strike):
         self.kill_server(strike, "broker")
@@ -232,46 +234,41 @@ class Faults:
         self.kill_server(strike, "db")
 
     def alarm(self, strike):
-        entry = self.ledger.fault("alarm", "broker", f"{strike.stay:.1f} s")
-        try:
-            self.world.rabbit("set_vm_memory_high_watermark", "absolute", "10MB")
-            self.stay(strike)
-        finally:
-            self.world.rabbit("set_vm_memory_high_watermark", "0.6")
-            self.ledger.healed(entry)
+        with self.hurt("alarm", "broker", f"{strike.stay:.1f} s"):
+            try:
+                self.world.rabbit("set_vm_memory_high_watermark", "absolute", "10MB")
+                self.stay(strike)
+            finally:
+                self.world.rabbit("set_vm_memory_high_watermark", "0.6")
 
     def rights(self, strike):
         """The broker takes every right from the sidecars' user; it asks again when a connection begins: all are cut."""
-        entry = self.ledger.fault("rights", "broker", f"none for {strike.stay:.1f} s")
-        self.world.permit_at_broker("^$")
-        try:
-            for sidecar in self.world.sidecars:
-                self.world.proxies.do((sidecar.name, "broker"), "cut")
-            self.stay(strike)
-        finally:
-            self.world.permit_at_broker(".*")
-            self.ledger.healed(entry)
+        with self.hurt("rights", "broker", f"none for {strike.stay:.1f} s"):
+            self.world.permit_at_broker("^$")
+            try:
+                for sidecar in self.world.sidecars:
+                    self.world.proxies.do((sidecar.name, "broker"), "cut")
+                self.stay(strike)
+            finally:
+                self.world.permit_at_broker(".*")
 
     def return_(self, strike):
         """The exchange that keeps routing keys is deleted, and with it every binding."""
-        entry = self.ledger.fault("return", "broker", f"{script.PREFIX}.return deleted")
-        self.on_broker(lambda channel: channel.exchange_delete(script.PREFIX + ".return"))
-        self.stay(strike)
-        self.ledger.healed(entry)
+        with self.hurt("return", "broker", f"{script.PREFIX}.return deleted"):
+            self.on_broker(lambda channel: channel.exchange_delete(script.PREFIX + ".return"))
+            self.stay(strike)
 
     def sql_kill(self, strike):
         """KILL of sessions of the schema, those within a transaction first."""
-        entry = self.ledger.fault("sql-kill", "db", f"for {strike.stay:.1f} s")
         rng, killed = random.Random(strike.dice), {"in transaction": 0, "idle": 0}
         until = time.monotonic() + strike.stay
-        with self.world.db() as db, db.cursor() as cursor:
+        with self.hurt("sql-kill", "db", f"for {strike.stay:.1f} s") as entry, self.world.db() as db, db.cursor() as cursor:
             while time.monotonic() < until and not self.stop.is_set():
                 where = self.one_kill(cursor, until)
                 if where:
                     killed[where] += 1
                 time.sleep(rng.uniform(0.02, 0.4))
-        entry["detail"] += f", killed {killed}"
-        self.ledger.healed(entry)
+            entry["detail"] += f", killed {killed}"
 
     def one_kill(self, cursor, until):
         look_until = min(until, time.monotonic() + 0.3)
@@ -298,26 +295,24 @@ class Faults:
     def rename(self, strike):
         """A table is renamed away, and back: every statement that names it is refused."""
         table = random.Random(strike.dice).choice(TABLES)
-        entry = self.ledger.fault("rename", "db", f"{table} away for {strike.stay:.1f} s")
-        self.on_db(f"RENAME TABLE {table} TO away")
-        try:
-            self.stay(strike)
-        finally:
-            self.on_db(f"RENAME TABLE away TO {table}")
-            self.ledger.healed(entry)
+        with self.hurt("rename", "db", f"{table} away for {strike.stay:.1f} s"):
+            self.on_db(f"RENAME TABLE {table} TO away")
+            try:
+                self.stay(strike)
+            finally:
+                self.on_db(f"RENAME TABLE away TO {table}")
 
     def revoke(self, strike):
         """A right of the sidecars' user is revoked; it is looked at when a connection begins, so all of them are ended."""
         right = random.Random(strike.dice).choice(["INSERT", "UPDATE", "SELECT", "INSERT, UPDATE, DELETE"])
-        entry = self.ledger.fault("revoke", "db", f"{right} for {strike.stay:.1f} s")
         on = f"ON {script.SCHEMA}.*"
-        self.on_db(f"REVOKE {right} {on} FROM '{script.USER}'@'%'")
-        self.end_sessions()
-        try:
-            self.stay(strike)
-        finally:
-            self.on_db(f"GRANT {right} {on} TO '{script.USER}'@'%'")
-            self.ledger.healed(entry)
+        with self.hurt("revoke", "db", f"{right} for {strike.stay:.1f} s"):
+            self.on_db(f"REVOKE {right} {on} FROM '{script.USER}'@'%'")
+            self.end_sessions()
+            try:
+                self.stay(strike)
+            finally:
+                self.on_db(f"GRANT {right} {on} TO '{script.USER}'@'%'")
 
     def end_sessions(self):
         """The sidecars' with the database. One by one: MySQL has no KILL USER."""
@@ -348,13 +343,12 @@ class Faults:
                 time.sleep(0.3)
 
     def delete(self, strike):
-        entry = self.ledger.fault("delete", "wobbly", f"away for {strike.stay:.1f} s")
         queue = script.QUEUES["wobbly"]
-        self.on_broker(lambda channel: channel.queue_delete(queue.name))
-        entry["deleted"] = now_ms()
-        self.stay(strike)
-        self.on_broker(lambda channel: channel.queue_declare(queue.name, durable=True, arguments=queue.arguments()))
-        self.ledger.healed(entry)
+        with self.hurt("delete", "wobbly", f"away for {strike.stay:.1f} s") as entry:
+            self.on_broker(lambda channel: channel.queue_delete(queue.name))
+            entry["deleted"] = now_ms()
+            self.stay(strike)
+            self.on_broker(lambda channel: channel.queue_declare(queue.name, durable=True, arguments=queue.arguments()))
 
     def detach(self, strike):
         """The policy that attaches a queue is cleared, from outside or by `rung detach`: what its consumers reject is
@@ -377,36 +371,29 @@ class Faults:
 
     def full(self, strike):
         """The consumer stands still, and its queue fills: it refuses publishes, and dead-letters them as well."""
-        entry = self.ledger.fault("full", "crowded", f"{strike.stay:.1f} s")
-        self.world.standing_still.set()
-        try:
+        with self.hurt("full", "crowded", f"{strike.stay:.1f} s"):
+            self.world.standing_still.set()
             self.stay(strike)
-        finally:
             self.world.standing_still.clear()
-            self.ledger.healed(entry)
 
     def idle(self, strike):
         """A queue has no consumer: what is delivered to it is not read."""
-        entry = self.ledger.fault("idle", "mails", f"{strike.stay:.1f} s")
-        self.world.idle.set()
-        try:
+        with self.hurt("idle", "mails", f"{strike.stay:.1f} s") as entry:
+            self.world.idle.set()
             if self.world.left.wait(BOUND_SECONDS):
                 entry["left"] = now_ms()
             self.stay(strike)
-        finally:
             self.world.idle.clear()
-            self.ledger.healed(entry)
 
     def shovel(self, strike):
         """Copies of parked messages are moved by hand: to their queue, to another, to the inlet. Some after a redrive of
         their task."""
-        entry = self.ledger.fault("shovel", script.PARKED, f"for {strike.stay:.1f} s")
         rng, until, moved = random.Random(strike.dice), time.monotonic() + strike.stay, 0
-        while time.monotonic() < until and not self.stop.is_set():
-            moved += self.on_broker(lambda channel: self.move(channel, rng))
-            self.stop.wait(0.1)
-        entry["detail"] += f", {moved} moved"
-        self.ledger.healed(entry)
+        with self.hurt("shovel", script.PARKED, f"for {strike.stay:.1f} s") as entry:
+            while time.monotonic() < until and not self.stop.is_set():
+                moved += self.on_broker(lambda channel: self.move(channel, rng))
+                self.stop.wait(0.1)
+            entry["detail"] += f", {moved} moved"
 
     def move(self, channel, rng):
         channel.confirm_delivery()
@@ -435,59 +422,49 @@ class Faults:
 
     # --- links: one sidecar's connections to one server
 
-    def link(self, strike, detail):
-        return self.ledger.fault(strike.kind, f"{strike.target} to {strike.side}", detail)
+    @contextlib.contextmanager
+    def link(self, strike, detail, what, value, healed, side=None):
+        """While it lasts, the link's proxy does `what` with `value`."""
+        side = side or strike.side
+        with self.hurt(strike.kind, f"{strike.target} to {side}", detail):
+            self.world.proxies.do((strike.target, side), what, value)
+            yield
+            self.world.proxies.do((strike.target, side), what, healed)
 
     def rst(self, strike):
-        entry = self.link(strike, f"again and again for {strike.stay:.1f} s")
         rng, until = random.Random(strike.dice), time.monotonic() + strike.stay
-        while not self.stop.is_set():
-            self.world.proxies.do((strike.target, strike.side), "cut")
-            if time.monotonic() > until:
-                break
-            time.sleep(rng.choice([0.02, 0.15, 0.7]))
-        self.ledger.healed(entry)
+        with self.hurt(strike.kind, f"{strike.target} to {strike.side}", f"again and again for {strike.stay:.1f} s"):
+            while not self.stop.is_set():
+                self.world.proxies.do((strike.target, strike.side), "cut")
+                if time.monotonic() > until:
+                    break
+                time.sleep(rng.choice([0.02, 0.15, 0.7]))
 
     def half_open(self, strike):
-        entry = self.link(strike, f"{strike.stay:.1f} s")
-        self.world.proxies.do((strike.target, strike.side), "black_hole", True)
-        self.stay(strike)
-        self.world.proxies.do((strike.target, strike.side), "black_hole", False)
-        self.ledger.healed(entry)
+        with self.link(strike, f"{strike.stay:.1f} s", "black_hole", True, False):
+            self.stay(strike)
 
     def stall(self, strike):
-        entry = self.link(strike, f"{strike.stay:.1f} s")
-        self.world.proxies.do((strike.target, strike.side), "stall", True)
-        self.stay(strike)
-        self.world.proxies.do((strike.target, strike.side), "stall", False)
-        self.ledger.healed(entry)
+        with self.link(strike, f"{strike.stay:.1f} s", "stall", True, False):
+            self.stay(strike)
 
     def slow(self, strike):
         lag = random.Random(strike.dice).uniform(0.02, 0.3)
-        entry = self.link(strike, f"answers {lag * 1000:.0f} ms late for {strike.stay:.1f} s")
-        self.world.proxies.do((strike.target, strike.side), "lag", lag)
-        self.stay(strike)
-        self.world.proxies.do((strike.target, strike.side), "lag", 0.0)
-        self.ledger.healed(entry)
+        with self.link(strike, f"answers {lag * 1000:.0f} ms late for {strike.stay:.1f} s", "lag", lag, 0.0):
+            self.stay(strike)
 
     def no_broker(self, strike):
         """One sidecar alone loses the broker for longer than its lease: it gives its shards to the others."""
-        entry = self.ledger.fault(strike.kind, f"{strike.target} to broker", f"{strike.stay:.1f} s")
         until = time.monotonic() + strike.stay
-        self.world.proxies.do((strike.target, "broker"), "cut_after", 0)
-        while not self.stop.is_set() and time.monotonic() < until:
-            self.world.proxies.do((strike.target, "broker"), "cut")
-            self.stop.wait(0.2)
-        self.world.proxies.do((strike.target, "broker"), "cut_after", None)
-        self.ledger.healed(entry)
+        with self.link(strike, f"{strike.stay:.1f} s", "cut_after", 0, None, "broker"):
+            while not self.stop.is_set() and time.monotonic() < until:
+                self.world.proxies.do((strike.target, "broker"), "cut")
+                self.stop.wait(0.2)
 
     def cut(self, strike):
         size = random.Random(strike.dice).choice([0, 7, 100, 700, 2500, 9000])
-        entry = self.link(strike, f"each connection after {size} bytes, for {strike.stay:.1f} s")
-        self.world.proxies.do((strike.target, strike.side), "cut_after", size)
-        self.stay(strike)
-        self.world.proxies.do((strike.target, strike.side), "cut_after", None)
-        self.ledger.healed(entry)
+        with self.link(strike, f"each connection after {size} bytes, for {strike.stay:.1f} s", "cut_after", size, None):
+            self.stay(strike)
 
 
 def heal_all(world):

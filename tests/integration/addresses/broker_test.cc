@@ -1,10 +1,18 @@
 // RabbitMQ at several addresses: addresses that are silent, refuse, or reject the login are skipped.
+#include <gmock/gmock.h>
+
 #include <set>
 
 #include "plugin/rabbitmq/topology/management.h"
 #include "plugin/rabbitmq/wire/connection.h"
+#include "src/core/base/url.h"
+#include "src/store/mysql/mysql_store.h"
+#include "tests/integration/addresses/second_database.h"
 #include "tests/integration/rabbitmq/fixture.h"
 #include "tests/support/clock.h"
+#include "tests/support/mysql.h"
+#include "tests/support/proxy.h"
+#include "tests/support/sidecar.h"
 #include "tests/support/silent.h"
 
 namespace rung::test {
@@ -78,6 +86,157 @@ TEST_F(BrokerAddresses, TheManagementApiOfAHostThatIsNotThere) {
   ASSERT_TRUE(admin);
   const auto reached = (*admin)->reach();
   EXPECT_TRUE(reached) << reached.error().message;
+}
+
+// ---- A database at several addresses: addresses that are silent, refuse, or accept no writes are skipped,
+// and all connections of a process use the same one.
+
+using testing::HasSubstr;
+
+class DatabaseAddresses : public testing::Test {
+ protected:
+  DatabaseAddresses() { schema_.open_store(); }
+
+  std::string at_port(int port) const { return with_port(schema_.url(), port); }
+  int port() const { return parse_url(schema_.url())->port; }
+  static std::unique_ptr<MysqlStore> must_open(const StoreOptions& options) {
+    auto store = open_mysql_store(options, test_clock());
+    if (!store) throw std::runtime_error(store.error().message);
+    return *std::move(store);
+  }
+  StoreOptions options(const std::string& first, const std::vector<std::string>& others) const {
+    StoreOptions made = schema_.options();
+    made.url = first;
+    made.other_urls = others;
+    return made;
+  }
+  // With `bad` before it the good one serves: `bad` has two seconds of its own, not all of the time-out.
+  void serves_after(const std::string& bad, StoreOptions made = {}) {
+    const std::string good = made.url.empty() ? schema_.url() : made.url;
+    if (made.url.empty()) made = schema_.options();
+    made.url = bad;
+    made.other_urls = {good};
+    made.timeout = std::chrono::hours{1};
+    const auto store = open_mysql_store(made, test_clock());
+    ASSERT_TRUE(store) << store.error().message;
+    EXPECT_TRUE((*store)->now());
+  }
+
+  MysqlSchema schema_;
+};
+
+TEST_F(DatabaseAddresses, OneThatIsReadOnly) {
+  SecondDatabase second;
+  second.sql("CREATE DATABASE IF NOT EXISTS " + schema_.name());
+  const std::string replica = plain_user(second, schema_.name(), second.port());
+  second.read_only(true);
+  std::vector<std::string> told;
+  StoreOptions made = options(replica, {schema_.url()});
+  made.addresses = *mysql_addresses(made, test_clock());
+  made.addresses->on_change([&](const std::string& address, const std::string& passed_over) {
+    told.push_back(address + " after " + passed_over);
+  });
+  const auto store = open_mysql_store(made, test_clock());
+  ASSERT_TRUE(store) << store.error().message;
+  EXPECT_TRUE((*store)->check_schema());
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_THAT(told[0], testing::StartsWith("127.0.0.1:" + std::to_string(port()) + " after "));
+  EXPECT_THAT(told[0], HasSubstr("read-only"));
+}
+
+// A primary that is deposed while it serves: the write fails, the next goes to the one that takes writes.
+TEST_F(DatabaseAddresses, OneThatBecomesReadOnlyWhileItServes) {
+  SecondDatabase second;
+  const std::string first = plain_user(second, schema_.name(), second.port());
+  const auto store = must_open(options(first, {schema_.url()}));
+  ASSERT_TRUE(store->migrate());
+  ASSERT_TRUE(store->set_setting("where", "second"));
+  second.read_only(true);
+  const auto failed = store->set_setting("where", "lost");
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().kind, Error::Kind::transient) << failed.error().message;
+  EXPECT_TRUE(store->set_setting("where", "shared"));
+  EXPECT_EQ(schema_.value("SELECT value FROM rung_settings WHERE name = 'where'"), "shared");
+  EXPECT_EQ(second.sql("SELECT value FROM " + schema_.name() + ".rung_settings WHERE name = 'where'"),
+            "second\n");
+}
+
+// One writer at a time: if one connection had to move, the others follow.
+TEST_F(DatabaseAddresses, AllConnectionsAreAtTheSameOne) {
+  const auto url = parse_url(schema_.url());
+  TcpProxy a(url->host, url->port), b(url->host, url->port);
+  StoreOptions made = options(at_port(a.port()), {at_port(b.port())});
+  made.addresses = *mysql_addresses(made, test_clock());
+  const auto one = must_open(made), two = must_open(made);
+  EXPECT_EQ(a.connections(), 2U);
+  a.refuse();  // new connections only; open ones continue
+  const auto three = must_open(made);
+  EXPECT_EQ(b.connections(), 1U);
+  EXPECT_TRUE(one->now());
+  EXPECT_TRUE(two->now());
+  EXPECT_EQ(b.connections(), 3U);
+}
+
+// ---- The program with several addresses: its log, no loss when it moves from one to the other, and the
+// output of rung check and rung doctor.
+
+class SidecarAddresses : public SidecarTest {
+ protected:
+  // A message that failed climbs until it is parked.
+  void climbs(const std::string& queue, const std::string& body) {
+    Message message;
+    message.body = body;
+    fail(queue, message);
+    // A publish whose confirm was cut off comes again: not what is looked for here.
+    std::string came;
+    for (int i = 0; i < 5 && came != body; ++i) came = delivery(queue).message.body;
+    EXPECT_EQ(came, body);
+  }
+  std::string proxied(const std::string& url, const TcpProxy& proxy) { return with_port(url, proxy.port()); }
+  Ran doctor() { return run_shell("'" + rung_program() + "' doctor -c '" + rung().config_path() + "'"); }
+};
+
+// Two proxies before one broker and before one database, as two nodes: each in turn dies.
+TEST_F(SidecarAddresses, TheOneThatServesDies) {
+  const auto amqp_at = *parse_url(amqp_url()), db_at = *parse_url(db.url());
+  TcpProxy broker_a(amqp_at.host, amqp_at.port), broker_b(amqp_at.host, amqp_at.port);
+  TcpProxy db_a(db_at.host, db_at.port), db_b(db_at.host, db_at.port);
+  config.broker_urls = {proxied(amqp_url(), broker_a), proxied(amqp_url(), broker_b)};
+  config.store_urls = {proxied(db.url(), db_a), proxied(db.url(), db_b)};
+  const std::string queue = attached();
+  start();
+  climbs(queue, "before");
+  for (TcpProxy* one : {&broker_a, &db_a}) {
+    one->refuse();
+    one->cut();
+  }
+  climbs(queue, "with b");
+  EXPECT_TRUE(rung().logged("database connected address=127.0.0.1:" + std::to_string(db_b.port())))
+      << rung().log_tail();
+  for (TcpProxy* one : {&broker_a, &db_a}) one->refuse(false);
+  for (TcpProxy* one : {&broker_b, &db_b}) {
+    one->refuse();
+    one->cut();
+  }
+  climbs(queue, "with a again");
+}
+
+TEST_F(SidecarAddresses, DoctorTellsBrokersThatAreNotOfOneCluster) {
+  SecondDatabase second;
+  config.broker_urls = {amqp_url(), second.broker()};
+  sidecar_ = std::make_unique<Sidecar>(config);
+  const Ran ran = doctor();
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_NE(ran.out.find("to different brokers, which do not share queues"), std::string::npos) << ran.out;
+}
+
+TEST_F(SidecarAddresses, DoctorTellsDatabasesThatBothTakeWrites) {
+  SecondDatabase second;
+  second.sql("CREATE DATABASE IF NOT EXISTS " + db.name());
+  config.store_urls = {db.url(), with_port(db.url(), second.port())};
+  sidecar_ = std::make_unique<Sidecar>(config);
+  const Ran ran = doctor();
+  EXPECT_NE(ran.out.find("several addresses accept writes"), std::string::npos) << ran.out;
 }
 
 }  // namespace

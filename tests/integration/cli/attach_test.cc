@@ -36,10 +36,7 @@ class Attach : public CliTest {
   ~Attach() override {
     for (const std::string& policy : policies_) clear_policy(policy);
     for (const std::string& queue : queues_) amqp_.remove(queue);
-    for (const char* name : {".failed", ".results", ".delay", ".parked"}) {
-      amqp_.remove(prefix + name);
-      amqp_.remove_exchange(prefix + name);
-    }
+    amqp_.remove_place(prefix);
   }
 
   std::string queue(const std::string& name, const Table& arguments = {}) {
@@ -135,10 +132,7 @@ TEST_F(Attach, TheQueuesOfEachGroupGoToItsPrefix) {
   EXPECT_TRUE(amqp_.get_within(prefix + "-us.failed"));
   EXPECT_EQ(rung({"detach", "--pattern", shop + "|" + bank, "--force", "--group", "us"}).exit, 0);
   policies_.clear();
-  for (const char* name : {"-us.failed", "-us.results", "-us.delay", "-us.parked"}) {
-    amqp_.remove(prefix + name);
-    amqp_.remove_exchange(prefix + name);
-  }
+  amqp_.remove_place(prefix + "-us");
 }
 
 TEST_F(Attach, KeepsWhatThePolicyInEffectSays) {
@@ -194,37 +188,22 @@ TEST_F(Attach, NoSuchQueueExits3) {
   EXPECT_THAT(ran.err, HasSubstr("no queue"));
 }
 
-class Ask : public CliTest {
- protected:
-  rabbit::AttachedAnswer ask(const std::string& queue) {
-    BrokerOptions options;
-    options.url = test::amqp_url();
-    options.prefix = prefix;
-    options.rabbitmq.management = needed("RUNG_TEST_MANAGEMENT");
-    return look_at(options, queue);
-  }
-};
-
 // The check that the sidecar does at its start.
-TEST_F(Ask, EveryAnswer) {
+TEST_F(Attach, EveryAnswerOfTheCheck) {
   using rabbit::Attached;
-  test::AmqpProbe amqp;
-  const std::string by_argument = test::unique_name("a"), by_policy = test::unique_name("p"),
-                    no = test::unique_name("n"), elsewhere = test::unique_name("e");
-  amqp.declare(by_argument, {{"x-dead-letter-exchange", prefix + ".failed"}});
-  amqp.declare(elsewhere, {{"x-dead-letter-exchange", "dlx"}});
-  amqp.declare(by_policy);
-  amqp.declare(no);
+  const std::string by_argument =
+      queue(test::unique_name("a"), {{"x-dead-letter-exchange", prefix + ".failed"}});
+  const std::string elsewhere = queue(test::unique_name("e"), {{"x-dead-letter-exchange", "dlx"}});
+  const std::string by_policy = queue(test::unique_name("p")), no = queue(test::unique_name("n"));
+  policies_.push_back(by_policy);
   set_policy(by_policy, {{"pattern", "^" + by_policy + "$"},
                          {"definition", json{{"dead-letter-exchange", prefix + ".failed"}}}});
-  EXPECT_TRUE(test::eventually([&] { return ask(by_policy).attached == Attached::yes_by_policy; }, 120s));
-  EXPECT_EQ(ask(by_argument).attached, Attached::yes_by_argument);
-  EXPECT_EQ(ask(no).attached, Attached::no);
-  EXPECT_EQ(ask(elsewhere).attached, Attached::no);
-  EXPECT_THAT(ask(elsewhere).detail, HasSubstr("'dlx'"));
-  EXPECT_EQ(ask(test::unique_name("none")).attached, Attached::no_such_queue);
-  clear_policy(by_policy);
-  for (const std::string& queue : {by_argument, by_policy, no, elsewhere}) amqp.remove(queue);
+  EXPECT_TRUE(test::eventually([&] { return asked(by_policy).attached == Attached::yes_by_policy; }, 120s));
+  EXPECT_EQ(asked(by_argument).attached, Attached::yes_by_argument);
+  EXPECT_EQ(asked(no).attached, Attached::no);
+  EXPECT_EQ(asked(elsewhere).attached, Attached::no);
+  EXPECT_THAT(asked(elsewhere).detail, HasSubstr("'dlx'"));
+  EXPECT_EQ(asked(test::unique_name("none")).attached, Attached::no_such_queue);
 }
 
 }  // namespace

@@ -35,17 +35,6 @@ TEST_F(Bulks, WithoutATerminalItWantsAYes) {
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_bulks"), "0");
 }
 
-TEST_F(Bulks, ADryRunOnlyCounts) {
-  several(3);
-  several(2, "invoices");
-  const Ran ran = rung({"cancel", "--queue", "orders", "--dry-run"});
-  EXPECT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_EQ(ran.out, "3 tasks match (--queue orders --state scheduled): nothing was changed\n");
-  const json counted = rung_json({"fire", "--created-after", "1h", "--dry-run"});
-  EXPECT_EQ(counted["count"], 5);
-  EXPECT_EQ(count(State::scheduled), 5);
-}
-
 TEST_F(Bulks, CancelsWhatMatchesAndNothingElse) {
   several(700);
   const auto others = several(2, "invoices");
@@ -94,8 +83,6 @@ TEST_F(Bulks, FinishesDeliveriesWhoseSilenceIsHeldOpen) {
   EXPECT_EQ(failed["filter"], (json{{"state", "awaiting"}, {"silence_held", "true"}}));
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE last_error LIKE '%says the shop%'"), "3");
   EXPECT_EQ(state_of(ids[4]), State::awaiting) << "its consumer may still answer";
-  EXPECT_THAT(rung({"finish", "--queue", "orders", "--failed", "--attempt", "1", "--yes"}).err,
-              HasSubstr("need retry-ids, not a filter"));
 }
 
 TEST_F(Bulks, ATerminalIsAsked) {
@@ -163,8 +150,6 @@ TEST_F(Bulks, PauseAndAbortFromElsewhere) {
   const Ran again = rung({"bulk", "resume", "1"});
   EXPECT_EQ(again.exit, 1);
   EXPECT_THAT(again.err, HasSubstr("has already ended: it is aborted"));
-  EXPECT_EQ(rung({"bulk", "show", "77"}).exit, 3);
-  EXPECT_EQ(rung({"bulk", "pause", "77"}).exit, 3);
 }
 
 TEST_F(Bulks, ASidecarGoesOnWithWhatADeadCommandLeft) {
@@ -181,23 +166,14 @@ TEST_F(Bulks, ASidecarGoesOnWithWhatADeadCommandLeft) {
   config.prefix = prefix;
   test::Sidecar sidecar(config);
   sidecar.start();
-  EXPECT_TRUE(test::eventually([&] { return count(State::cancelled) == 40; }, test::kBound))
-      << sidecar.log_tail();
-  EXPECT_TRUE(test::eventually(
-      [&] {
-        return rung_json({"bulk", "show", "1"})["state"] == "done";
-      },
-      test::kBound));
+  EXPECT_TRUE(test::eventually([&] { return count(State::cancelled) == 40; })) << sidecar.log_tail();
+  EXPECT_TRUE(test::eventually([&] { return rung_json({"bulk", "show", "1"})["state"] == "done"; }));
   // Each once, recorded under the requester's name.
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE retry_id > 0 AND who LIKE '" + who_like() + "'"),
             "40");
   sidecar.signal(SIGTERM);
   sidecar.wait_exit();
-  test::AmqpProbe amqp;
-  for (const char* room : {".failed", ".delay", ".results", ".parked"}) {
-    amqp.remove(prefix + room);
-    amqp.remove_exchange(prefix + room);
-  }
+  test::AmqpProbe().remove_place(prefix);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 namespace rung::cli {
 namespace {
 
-using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -17,9 +16,7 @@ class ByApiAnswers : public CliTest {
   static Ran from(const std::string& url, Words words) {
     words.insert(words.begin(), RUNG_TEST_PROGRAM);
     words.insert(words.end(), {"--api", url});
-    auto ran = run_program(words, 120s);
-    if (!ran) throw std::runtime_error(ran.error().message);
-    return *ran;
+    return run_program(words);
   }
 };
 

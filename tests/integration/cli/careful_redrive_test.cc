@@ -26,8 +26,8 @@ class CarefulRedriveCommand : public SidecarTest {
       message.headers = Table{{"retry-never", true}};
       fail(queue, message);
     }
-    ASSERT_TRUE(eventually(
-        [&] { return rows("SELECT 1 FROM retry_current WHERE state = 'parked'").size() == 6; }, kBound));
+    ASSERT_TRUE(
+        eventually([&] { return rows("SELECT 1 FROM retry_current WHERE state = 'parked'").size() == 6; }));
   }
   std::future<Ran> redrive(const std::string& options) {
     return std::async(std::launch::async, [command = rung_program() + " redrive --queue " + queue +

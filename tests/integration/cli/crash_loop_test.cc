@@ -34,20 +34,17 @@ class CrashLoopOfTheSidecar : public SidecarTest {
     sidecar_ = std::make_unique<Sidecar>(config);
     const Armed armed("delivery.received");
     rung().start();
-    ASSERT_TRUE(eventually(
-        [&] {
-          const std::string log = rung().log();
-          return !rung().running() || log.find("intake is stopped") != std::string::npos ||
-                 log.find("it begins after a pause") != std::string::npos;
-        },
-        kBound))
-        << rung().log_tail();
+    ASSERT_TRUE(eventually([&] {
+      const std::string log = rung().log();
+      return !rung().running() || log.find("intake is stopped") != std::string::npos ||
+             log.find("it begins after a pause") != std::string::npos;
+    })) << rung().log_tail();
     if (rung().running()) rung().kill9();
   }
   void expect_all() {
-    EXPECT_TRUE(eventually(
-        [&] { return rows("SELECT retry_id FROM retry_current").size() == std::size_t{kFailures}; }, kBound))
-        << rung().log_tail();
+    EXPECT_TRUE(eventually([&] {
+      return rows("SELECT retry_id FROM retry_current").size() == std::size_t{kFailures};
+    })) << rung().log_tail();
   }
   void start_and_stop() {
     sidecar_ = std::make_unique<Sidecar>(config);

@@ -1,6 +1,4 @@
 // rung edit: what it changes and refuses; a message-id is an id; and show says what replaced what.
-#include <filesystem>
-
 #include "tests/integration/cli/at_terminal.h"
 #include "tests/integration/cli/fixture.h"
 
@@ -16,11 +14,6 @@ class Edit : public CliTest {
  protected:
   Edit() { store(); }
 
-  std::string write(const std::string& name, const std::string& text) {
-    const std::string path = std::filesystem::path(config_path()).parent_path() / name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
   TaskId parked(const std::string& body = R"({"order":17})") {
     NewTask n = fresh("orders", 1h, "close-17");
     n.task.state = State::parked;
@@ -33,11 +26,6 @@ class Edit : public CliTest {
     n.message = message;
     n.task.body_bytes = static_cast<std::int64_t>(body.size());
     return insert(n);
-  }
-  Task row(TaskId id) { return (*store().find(id))->task; }
-  Message message_of(TaskId id) {
-    const TaskId ids[] = {id};
-    return *(*store().messages(ids)).front().message;
   }
 };
 
@@ -65,14 +53,14 @@ TEST_F(Edit, AMessageThatWasNotStoredIsMarkedAndSentByNothingElse) {
   const Ran bulk = rung({"redrive", "--queue", "orders", "--yes"});
   EXPECT_THAT(bulk.out, HasSubstr("no tasks match"));
   EXPECT_THAT(bulk.err, HasSubstr("1 task is left out"));
-  EXPECT_EQ(rung({"edit", id.str(), "--body", write("small", "{}")}).exit, 0);
+  EXPECT_EQ(rung({"edit", id.str(), "--body", file("small", "{}")}).exit, 0);
   EXPECT_EQ(row(id).state, State::discarded);
   EXPECT_EQ(rung_json({"list", "--state", "scheduled"})["tasks"][0]["body_stored"], true);
 }
 
 TEST_F(Edit, TheChildHasTheNewMessageAndTheOriginalSaysSo) {
   const TaskId id = parked();
-  const json answer = rung_json({"edit", id.str(), "--body", write("fixed", R"({"order":17,"city":"Ulm"})"),
+  const json answer = rung_json({"edit", id.str(), "--body", file("fixed", R"({"order":17,"city":"Ulm"})"),
                                  "--set-header", "tenant=beta", "--set-header", "tries=4", "--set-header",
                                  "note=by hand", "--reason", "the city was missing"});
   EXPECT_EQ(answer["result"], "created");

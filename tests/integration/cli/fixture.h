@@ -91,9 +91,7 @@ class CliTest : public ::testing::Test {
   Ran rung(std::vector<std::string> words) {
     words = with_access(std::move(words));
     words.insert(words.begin(), RUNG_TEST_PROGRAM);
-    auto ran = run_program(words, std::chrono::seconds{300});
-    if (!ran) throw std::runtime_error(ran.error().message);
-    return *ran;
+    return run_program(words);
   }
   json rung_json(std::vector<std::string> words) {
     words.emplace_back("--json");
@@ -154,7 +152,12 @@ class CliTest : public ::testing::Test {
     if (!done || done->front().verdict != Decision::Verdict::applied)
       throw std::runtime_error(done ? done->front().reason : done.error().message);
   }
-  State state_of(TaskId id) { return (*store().find(id))->task.state; }
+  Task row(TaskId id) { return (*store().find(id))->task; }
+  State state_of(TaskId id) { return row(id).state; }
+  Message message_of(TaskId id) {
+    const TaskId ids[] = {id};
+    return *(*store().messages(ids)).front().message;
+  }
 
   test::MysqlSchema db;
   const std::string prefix = test::unique_name("cli");

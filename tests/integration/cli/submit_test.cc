@@ -1,4 +1,7 @@
 // submit: what it writes, its times, targets, bodies, and what a message-id means.
+#include <iterator>
+#include <sstream>
+
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {
@@ -13,45 +16,19 @@ class Submit : public CliTest {
  protected:
   Submit() { store(); }
 
-  std::string write(const std::string& name, const std::string& text) {
-    const std::string path = std::filesystem::path(config_path()).parent_path() / name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
+  static std::vector<std::string> words(const std::string& text) {
+    std::istringstream in(text);
+    return {std::istream_iterator<std::string>(in), {}};
   }
-  Task task_of(const json& answer) {
-    return (*store().find(*TaskId::parse(answer["retry_id"].get<std::string>())))->task;
-  }
-  Message message_of(TaskId id) {
-    const TaskId ids[] = {id};
-    return *(*store().messages(ids)).front().message;
-  }
+  Task task_of(const json& answer) { return row(*TaskId::parse(answer["retry_id"].get<std::string>())); }
 };
 
 TEST_F(Submit, ADelayIsARowThatWaits) {
   const EpochMs before = now();
-  const json answer = rung_json({"submit",
-                                 "--queue",
-                                 "orders.close",
-                                 "--delay",
-                                 "30m",
-                                 "--tag",
-                                 "order.close",
-                                 "--message-id",
-                                 "close-17",
-                                 "--body",
-                                 R"({"order":17})",
-                                 "--content-type",
-                                 "application/json",
-                                 "--header",
-                                 "tenant=acme",
-                                 "--header",
-                                 "empty=",
-                                 "--property",
-                                 "priority=5",
-                                 "--property",
-                                 "correlation_id=c-1",
-                                 "--max-attempts",
-                                 "3"});
+  const json answer = rung_json(
+      words("submit --queue orders.close --delay 30m --tag order.close --message-id close-17 "
+            "--body {\"order\":17} --content-type application/json --header tenant=acme --header empty= "
+            "--property priority=5 --property correlation_id=c-1 --max-attempts 3"));
   EXPECT_EQ(answer["result"], "created");
   EXPECT_EQ(answer["task"]["kind"], "delay");
   EXPECT_EQ(answer["task"]["version"], 1);
@@ -79,19 +56,15 @@ TEST_F(Submit, ADelayIsARowThatWaits) {
 TEST_F(Submit, BodiesToTheByte) {
   const std::string bytes("\0\xff\x80 any\r\n", 9);
   const json from_file =
-      rung_json({"submit", "--queue", "q", "--delay", "1h", "--file", write("body", bytes)});
+      rung_json({"submit", "--queue", "q", "--delay", "1h", "--file", file("body", bytes)});
   EXPECT_EQ(message_of(task_of(from_file).id).body, bytes);
   EXPECT_EQ(message_of(task_of(from_file).id).properties.content_type, std::nullopt);
-  const json empty = rung_json({"submit", "--queue", "q", "--delay", "1h", "--file", write("empty", "")});
+  const json empty = rung_json({"submit", "--queue", "q", "--delay", "1h", "--file", file("empty", "")});
   EXPECT_EQ(message_of(task_of(empty).id).body, "");
-  const Ran missing = rung({"submit", "--queue", "q", "--delay", "1h", "--file", "/no/such/file"});
-  EXPECT_EQ(missing.exit, 1);
-  EXPECT_THAT(missing.err, HasSubstr("cannot read /no/such/file"));
   const std::string piped = "printf 'a\\0b' | " + std::string(RUNG_TEST_PROGRAM) +
                             " submit --queue q --delay 1h --file - --json" + access_words("submit");
-  const auto ran = run_program({"sh", "-c", piped}, 120s);
-  ASSERT_TRUE(ran);
-  EXPECT_EQ(message_of(task_of(json::parse(ran->out)).id).body, std::string("a\0b", 3));
+  const auto ran = run_program({"sh", "-c", piped});
+  EXPECT_EQ(message_of(task_of(json::parse(ran.out)).id).body, std::string("a\0b", 3));
 }
 
 TEST_F(Submit, WhatCannotBeReadIsNoEmptyBody) {
@@ -99,10 +72,9 @@ TEST_F(Submit, WhatCannotBeReadIsNoEmptyBody) {
   for (const std::string how : {"--queue q --delay 1h --file /tmp", "--queue q --delay 1h --file - <&-",
                                 "--queue q --delay 1h --file - </tmp", "--jsonl - <&-", "--jsonl /tmp"}) {
     const auto ran = run_program(
-        {"sh", "-c", std::string(RUNG_TEST_PROGRAM) + " submit" + access_words("submit") + " " + how}, 120s);
-    ASSERT_TRUE(ran);
-    EXPECT_EQ(ran->exit, 1) << how;
-    EXPECT_THAT(ran->err, AnyOf(HasSubstr("cannot read "), HasSubstr("cannot be read"))) << how;
+        {"sh", "-c", std::string(RUNG_TEST_PROGRAM) + " submit" + access_words("submit") + " " + how});
+    EXPECT_EQ(ran.exit, 1) << how;
+    EXPECT_THAT(ran.err, AnyOf(HasSubstr("cannot read "), HasSubstr("cannot be read"))) << how;
   }
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "0");
 }
@@ -116,7 +88,7 @@ TEST_F(Submit, ManyByJsonLines) {
   lines +=
       "\n{\"queue\": \"q\"}\nnot json\n{\"queue\": \"q\", \"delay\": \"1h\", \"message_id\": \"m-1\", "
       "\"body\": 2}\n";
-  const std::string path = write("tasks.jsonl", lines);
+  const std::string path = file("tasks.jsonl", lines);
   const Ran ran = rung({"submit", "--jsonl", path});
   EXPECT_EQ(ran.exit, 1);  // three lines are wrong
   EXPECT_EQ(ran.out, "1100 submitted, 100 duplicates, 3 refused\n");
@@ -131,9 +103,6 @@ TEST_F(Submit, ManyByJsonLines) {
   EXPECT_EQ(results["duplicate"], 1200);
   EXPECT_EQ(results["refused"], 2);
   EXPECT_EQ(results["conflict"], 1);
-  const Ran mixed = rung({"submit", "--jsonl", path, "--queue", "other"});
-  EXPECT_EQ(mixed.exit, 1);
-  EXPECT_THAT(mixed.err, HasSubstr("--queue cannot be combined with --jsonl"));
 }
 
 TEST_F(Submit, APipeThatPausesIsNotWaitedFor) {

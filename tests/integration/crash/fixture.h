@@ -52,13 +52,11 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
 
   // Waits until the process was killed at the failpoint; calls `until_then` meanwhile.
   void die(const std::function<void()>& until_then = {}) {
-    ASSERT_TRUE(eventually(
-        [&] {
-          if (until_then) until_then();
-          return !rung().running();
-        },
-        kBound))
-        << "the point " << GetParam() << " was never reached\n"
+    ASSERT_TRUE(eventually([&] {
+      if (until_then) until_then();
+      return !rung().running();
+    })) << "the point "
+        << GetParam() << " was never reached\n"
         << rung().log_tail();
     EXPECT_NE(rung().log().find("failpoint "), std::string::npos) << rung().log_tail();
   }
@@ -92,14 +90,12 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
   // Continues the script until the queue's only row has that state.
   void consume_until(AmqpProbe& consumer, const std::string& queue, const std::string& script,
                      const std::string& state) {
-    EXPECT_TRUE(eventually(
-        [&] {
-          consume(consumer, script);
-          const auto all = current(queue);
-          return all.size() == 1 && all[0].at("state") == state;
-        },
-        kBound))
-        << state << " was not reached\n"
+    EXPECT_TRUE(eventually([&] {
+      consume(consumer, script);
+      const auto all = current(queue);
+      return all.size() == 1 && all[0].at("state") == state;
+    })) << state
+        << " was not reached\n"
         << rung().log_tail();
   }
 
@@ -130,8 +126,8 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     message.body = body_;
     message.headers = Table{{"retry-queue", queue}};
     // The sidecar declares the topology: it may be killed before or after that.
-    ASSERT_TRUE(eventually(
-        [&] { return amqp.exchange_exists(failed()) && amqp.publish(failed(), "", message); }, kBound));
+    ASSERT_TRUE(
+        eventually([&] { return amqp.exchange_exists(failed()) && amqp.publish(failed(), "", message); }));
   }
 
   // Publishes to an exchange of `delays:` (config.more), whose messages go to the queue through another one.
@@ -143,8 +139,7 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     message.body = body_;
     message.headers = Table{{"x-delay", delay_ms}};
     ASSERT_TRUE(eventually(
-        [&] { return amqp.exchange_exists(exchange) && amqp.publish(exchange, "created", message); },
-        kBound));
+        [&] { return amqp.exchange_exists(exchange) && amqp.publish(exchange, "created", message); }));
   }
 
   // Checks that there is one row, each attempt from 1 on exists once, and Rung's own queues are empty.
@@ -173,13 +168,13 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     EXPECT_EQ(rung().wait_exit(), 0);
     if (left()) {  // delivered just as the process ended: the broker keeps it for the next one
       restart();
-      EXPECT_TRUE(eventually([&] { return !left(); }, kBound));
+      EXPECT_TRUE(eventually([&] { return !left(); }));
       // Delivered does not mean received: once a later message has its row, it was, and a stop completes it.
       const std::string later = unique_name("later");
       Message message;
       message.headers = Table{{"retry-queue", later}};
       ASSERT_TRUE(amqp.publish(failed(), "", message));
-      EXPECT_TRUE(eventually([&] { return current(later).size() == 1; }, kBound));
+      EXPECT_TRUE(eventually([&] { return current(later).size() == 1; }));
       rung().signal(SIGTERM);
       EXPECT_EQ(rung().wait_exit(), 0);
     }

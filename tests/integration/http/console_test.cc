@@ -116,15 +116,13 @@ TEST_F(Console, EventsTellWhatChanges) {
   EXPECT_EQ(post("/v1/queues/" + queue + "/pause").status, 200);
   EXPECT_FALSE(events.next("changes", [](const json& data) { return data.at("queues") == true; }).is_null());
   // At most a second later.
-  EXPECT_TRUE(eventually(
-      [&] {
-        const json overview = get("/v1/overview").json();
-        return overview.at("totals").value("scheduled", 0) == 1 &&
-               std::ranges::any_of(overview.at("queues"), [&](const json& one) {
-                 return one.at("queue") == queue && one.at("state") == "paused";
-               });
-      },
-      kBound));
+  EXPECT_TRUE(eventually([&] {
+    const json overview = get("/v1/overview").json();
+    return overview.at("totals").value("scheduled", 0) == 1 &&
+           std::ranges::any_of(overview.at("queues"), [&](const json& one) {
+             return one.at("queue") == queue && one.at("state") == "paused";
+           });
+  }));
 }
 
 TEST_F(Console, WhoComesBackReadsAnewWhatItShows) {

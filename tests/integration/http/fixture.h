@@ -40,7 +40,7 @@ class HttpTest : public SidecarTest {
     rows("SELECT 1");  // into the schema
   }
   static bool ready(HttpClient& http) {
-    return eventually([&] { return http.call("GET", "/readyz").status == 200; }, kBound);
+    return eventually([&] { return http.call("GET", "/readyz").status == 200; });
   }
   HttpClient& client() {
     if (!client_) client_.emplace(port);
@@ -79,13 +79,13 @@ class HttpTest : public SidecarTest {
     const Received got = delivery(queue);
     const std::string id = retry_id(got);
     report(got, "failed", "refused by the bank");
-    EXPECT_TRUE(eventually([&] { return task(id).value("level", 0) == 2; }, kBound));
+    EXPECT_TRUE(eventually([&] { return task(id).value("level", 0) == 2; }));
     return id;
   }
   // Waits for a state; returns the last state seen, reached or not.
   json wait_for(const std::string& id, const std::string& state) {
     json last;
-    EXPECT_TRUE(eventually([&] { return (last = task(id)).value("state", "") == state; }, kBound))
+    EXPECT_TRUE(eventually([&] { return (last = task(id)).value("state", "") == state; }))
         << id << " is " << last.dump();
     return last;
   }

@@ -75,12 +75,10 @@ class HttpPeople : public HttpTest {
     message.headers->emplace_back("retry-error", "no address");
     amqp.publish(failed(), "", message);
     json seen;
-    const bool there = eventually(
-        [&] {
-          seen = as("anna", "GET", "/v1/causes?queue=" + queue).json().at("causes");
-          return !seen.empty();
-        },
-        kBound);
+    const bool there = eventually([&] {
+      seen = as("anna", "GET", "/v1/causes?queue=" + queue).json().at("causes");
+      return !seen.empty();
+    });
     EXPECT_TRUE(there) << queue;
     return there ? seen[0].at("cause_id").get<std::string>() : "0";
   }
@@ -91,15 +89,7 @@ class HttpPeople : public HttpTest {
     message.properties.message_id = unique_name("m");
     message.headers = Table{{"retry-queue", queue}, {"retry-never", true}};
     amqp.publish(failed(), "", message);
-    std::vector<Row> found;
-    EXPECT_TRUE(eventually(
-        [&] {
-          found = rows("SELECT retry_id FROM retry_current WHERE state = 'parked' AND message_id = '" +
-                       *message.properties.message_id + "'");
-          return !found.empty();
-        },
-        kBound));
-    return found.empty() ? "0" : found[0].at("retry_id");
+    return wait_row("message_id = '" + *message.properties.message_id + "'", "parked")["retry_id"];
   }
 
   // Every route of the API that needs a token.
@@ -305,11 +295,11 @@ TEST_F(HttpPeople, ARotationAndAReload) {
   EXPECT_EQ(status(fresh), 401);
   file("tokens.yaml", people() + "- { name: olaf, role: operator, token: " + fresh + " }\n");
   rung().signal(SIGHUP);
-  EXPECT_TRUE(eventually([&] { return status(fresh) == 200; }, kBound)) << rung().log_tail();
+  EXPECT_TRUE(eventually([&] { return status(fresh) == 200; })) << rung().log_tail();
   EXPECT_EQ(status(token("olaf")), 200);
   file("tokens.yaml", "- { name: olaf, role: reader, token: " + fresh + " }\n");
   rung().signal(SIGHUP);
-  EXPECT_TRUE(eventually([&] { return status(token("olaf")) == 401; }, kBound)) << rung().log_tail();
+  EXPECT_TRUE(eventually([&] { return status(token("olaf")) == 401; })) << rung().log_tail();
   EXPECT_EQ(status(token("anna")), 401);
   EXPECT_EQ(call("POST", "/v1/queues/q/pause", {}, {{"Authorization", "Bearer " + fresh}}).status, 403);
   // A file that is wrong changes nothing, and the log says where it is wrong.

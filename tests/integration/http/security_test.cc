@@ -1,9 +1,11 @@
 // TLS, and attacks by a browser or a slow client. Malformed and large requests: RequestReader in
 // tests/unit/http; tokens: Access there, and HttpPeople.
 #include <memory>
+#include <sstream>
 
 #include "tests/integration/http/fixture.h"
 #include "tests/integration/http/slow_client.h"
+#include "tests/support/snapshot.h"
 
 namespace rung::test {
 namespace {
@@ -98,7 +100,7 @@ TEST_F(HttpSecurity, WhoIsSlowIsToldSoAndDoesNotStay) {
   EXPECT_THAT(
       raw(request("POST /v1/tasks", "Content-Type: application/json\r\nContent-Length: 50\r\n", "{\"qu")),
       HasSubstr("HTTP/1.1 408"));
-  EXPECT_TRUE(eventually([&] { return get("/healthz").status == 200; }, kBound));
+  EXPECT_TRUE(eventually([&] { return get("/healthz").status == 200; }));
 }
 
 TEST_F(HttpSecurity, AKeyWithAPasswordIsNotAskedFor) {
@@ -129,6 +131,32 @@ TEST_F(HttpSecurity, ProbesAreAnsweredWhileHalfSentRequestsTakeAllConnections) {
     ASSERT_THAT(raw(request("GET " + path)), HasSubstr("HTTP/1.1 200")) << path << ", try " << i;
   }
   EXPECT_THAT(raw(request("GET /v1/tasks")), HasSubstr("HTTP/1.1 503")) << "the attack was one";
+}
+
+// ---- What the API says to wrong requests: refusals.txt has each request, and the status and the detail of
+// its answer.
+
+class HttpRefusals : public HttpTest {};
+
+TEST_F(HttpRefusals, SayWhatIsWrongAndWhatWouldBeRight) {
+  config.ladders = "  slow: [1h]\n";
+  up();
+  std::istringstream lines(text_of_file(RUNG_REFUSALS));
+  std::string said;
+  for (std::string line; std::getline(lines, line); std::getline(lines, line), std::getline(lines, line)) {
+    std::string method, path, body, actual = line;
+    replace_all(actual, "PREFIX", config.prefix);
+    std::istringstream words(actual);
+    words >> method >> path >> std::ws;
+    std::getline(words, body);
+    const HttpAnswer answer = call(method, path, body.empty() ? std::nullopt : std::optional(body));
+    std::string detail = refused(answer, answer.status);
+    replace_all(detail, config.prefix, "PREFIX");
+    said += (said.empty() ? "" : "\n") + line + "\n" + std::to_string(answer.status) + " " + detail + "\n";
+  }
+  expect_snapshot(RUNG_REFUSALS, said);
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current"), "0") << "nothing was done";
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit"), "0");
 }
 
 }  // namespace

@@ -36,15 +36,13 @@ TEST_F(HttpService, NotReadyWithoutItsBroker) {
   config.broker_url = format_url(*url);
   sidecar_ = std::make_unique<Sidecar>(config);
   rung().start();
-  ASSERT_TRUE(eventually([&] { return client().call("GET", "/healthz").status == 200; }, kBound));
+  ASSERT_TRUE(eventually([&] { return client().call("GET", "/healthz").status == 200; }));
   json problem;
-  ASSERT_TRUE(eventually(
-      [&] {
-        const HttpAnswer answer = get("/readyz");
-        problem = answer.json();
-        return answer.status == 503 && problem.at("checks").at("database") == true;
-      },
-      kBound));
+  ASSERT_TRUE(eventually([&] {
+    const HttpAnswer answer = get("/readyz");
+    problem = answer.json();
+    return answer.status == 503 && problem.at("checks").at("database") == true;
+  }));
   // It takes no shards before it can publish, so it takes no tasks either.
   EXPECT_EQ(problem.at("detail"), "not ready: broker, shards");
   EXPECT_EQ(post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}}).status, 503);
@@ -64,24 +62,24 @@ TEST_F(HttpService, AHungDatabaseHoldsUpNobody) {
     made = post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}, {"message_id", "m"}});
     return made.status == 200 || made.status == 201;
   };
-  ASSERT_TRUE(eventually(is_submitted, kBound));
+  ASSERT_TRUE(eventually(is_submitted));
   const std::string id = made.json().at("retry_id");
-  ASSERT_TRUE(eventually([&] { return get("/v1/tasks").status == 200; }, kBound));
+  ASSERT_TRUE(eventually([&] { return get("/v1/tasks").status == 200; }));
   const auto answers = [&](const std::string& path) {
-    return eventually([&] { return get(path).status == 200; }, kBound);
+    return eventually([&] { return get(path).status == 200; });
   };
   ASSERT_TRUE(answers("/metrics"));
   proxy.stall();
   refused(get("/v1/tasks"), 503);
   EXPECT_TRUE(answers("/healthz"));
   EXPECT_TRUE(answers("/metrics"));
-  ASSERT_TRUE(eventually([&] { return metric("rung_up{service=\"database\"}") == 0; }, kBound));
-  EXPECT_TRUE(eventually([&] { return metric("rung_up{service=\"broker\"}") == 1; }, kBound));
+  ASSERT_TRUE(eventually([&] { return metric("rung_up{service=\"database\"}") == 0; }));
+  EXPECT_TRUE(eventually([&] { return metric("rung_up{service=\"broker\"}") == 1; }));
   proxy.stall(false);
   proxy.cut();
   ASSERT_TRUE(ready(client()));
-  ASSERT_TRUE(eventually([&] { return metric("rung_up{service=\"database\"}") == 1; }, kBound));
-  ASSERT_TRUE(eventually(is_submitted, kBound));
+  ASSERT_TRUE(eventually([&] { return metric("rung_up{service=\"database\"}") == 1; }));
+  ASSERT_TRUE(eventually(is_submitted));
   EXPECT_EQ(made.json().at("retry_id"), id);
 }
 
@@ -108,8 +106,6 @@ TEST_F(HttpService, Metrics) {
   EXPECT_EQ(metric("rung_shards_held"), 64);
   EXPECT_EQ(metric("rung_up{service=\"broker\"}"), 1);
   EXPECT_EQ(metric("rung_up{service=\"database\"}"), 1);
-  EXPECT_EQ(metric("rung_overdue_tasks"), 0);
-  EXPECT_EQ(metric("rung_retention_deleted_total{what=\"tasks\"}"), 0);
   // Counted at the first scrape; what it says holds for some seconds.
   EXPECT_EQ(metric("rung_tasks{queue=\"(other)\",state=\"scheduled\"}"), 1);
   EXPECT_EQ(metric("rung_tasks{queue=\"(other)\",state=\"cancelled\"}"), 1);
@@ -127,20 +123,59 @@ TEST_F(HttpService, Metrics) {
       EXPECT_TRUE(labels.contains(line.substr(from, at - from))) << line;
     }
   }
-  EXPECT_EQ(metric("rung_topology_repairs_total"), 0);
   EXPECT_EQ(metric("rung_nodes"), 1);
   EXPECT_EQ(metric("rung_shards_unowned"), 0);
   EXPECT_EQ(metric("rung_shards_gained_total"), 64);
-  EXPECT_EQ(metric("rung_oldest_overdue_seconds{queue=\"(other)\"}"), 0);
   EXPECT_EQ(metric("rung_taken_in_tasks_total{kind=\"delay\",queue=\"(other)\"}"), 2);
   EXPECT_EQ(metric("rung_finished_tasks_total{queue=\"(other)\",state=\"cancelled\"}"), 1);
-  EXPECT_EQ(metric("rung_intake_stalled_seconds"), 0);
   EXPECT_EQ(metric("rung_broker_blocked"), 0);
-  EXPECT_EQ(metric("rung_retention_seconds"), 0);
   EXPECT_EQ(metric("rung_unconfirmed_messages"), 0);
   EXPECT_EQ(metric("rung_quarantined_queues"), 0);
-  EXPECT_EQ(metric("rung_lateness_seconds_count"), 0);
   EXPECT_EQ(get("/metrics").header("content-type").substr(0, 10), "text/plain");
+}
+
+// ---- /v1/activity: what a real sidecar has counted, by minute.
+
+class HttpActivity : public HttpTest {
+ protected:
+  // {failed, retried, succeeded} of all points.
+  static json sums(const json& activity) {
+    json all = json::array({0, 0, 0});
+    for (const json& point : activity.at("points")) {
+      std::size_t at = 0;
+      for (const char* name : {"failed", "retried", "succeeded"}) {
+        all[at] = all[at].get<int>() + point.at(name).get<int>();
+        ++at;
+      }
+    }
+    return all;
+  }
+};
+
+TEST_F(HttpActivity, FailuresRetriesAndSuccessesOfAQueue) {
+  const std::string queue = new_name(), other = new_name();
+  config.queue(queue, "{ success: { reported_within: 1h } }");
+  up();
+  declare_attached(queue);
+  const std::string id = failed_twice(queue);
+  report(delivery(queue), "succeeded");
+  wait_for(id, "succeeded");
+  json activity;
+  EXPECT_TRUE(eventually([&] {
+    activity = get("/v1/activity?queue=" + queue).json();
+    return sums(activity) == json::array({2, 2, 1});
+  })) << activity.dump();
+  EXPECT_EQ(activity.at("step_s"), 60);
+  EXPECT_EQ(activity.at("counted_with"), nullptr);
+  EXPECT_THAT(activity.at("points").size(), testing::AllOf(testing::Ge(60U), testing::Le(61U)));
+  EXPECT_EQ(sums(get("/v1/activity").json()), json::array({2, 2, 1}));
+  const auto by_sql =
+      rows("SELECT SUM(failed) AS f, SUM(retried) AS r, SUM(succeeded) AS s FROM retry_activity");
+  EXPECT_EQ(by_sql.at(0).at("f") + by_sql.at(0).at("r") + by_sql.at(0).at("s"), "221");
+  const json none = get("/v1/activity?queue=" + other).json();
+  EXPECT_EQ(sums(none), json::array({0, 0, 0}));
+  EXPECT_EQ(none.at("counted_with"), "(other)");
+  EXPECT_EQ(none.at("points").size(), activity.at("points").size());
 }
 
 }  // namespace

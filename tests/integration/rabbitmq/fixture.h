@@ -50,11 +50,7 @@ class RabbitTest : public testing::Test {
     if (broker_) broker_->stop(Ms{2000});
     AmqpProbe probe;
     probe.remove(queue_);
-    for (const char* name : {".failed", ".delay", ".results", ".parked"}) {
-      probe.remove(options_.prefix + name);
-      probe.remove_exchange(options_.prefix + name);
-    }
-    probe.remove_exchange(options_.prefix + ".return");
+    probe.remove_place(options_.prefix);
   }
   void start() {
     broker_ = make_rabbit_broker(options_, test_clock());
@@ -80,6 +76,12 @@ class RabbitTest : public testing::Test {
   }
   Outgoing outgoing(std::uint64_t token, Message message = {}) {
     return {token, "", queue_, std::move(message)};
+  }
+  // What it takes in next.
+  Delivery next() {
+    auto got = sink_.deliveries(1);
+    if (got.size() != 1) throw std::runtime_error(std::to_string(got.size()) + " deliveries came, not one");
+    return std::move(got[0]);
   }
   std::string failed() const { return options_.prefix + ".failed"; }
   How how(std::uint64_t token) {

@@ -1,6 +1,8 @@
 // The declared topology, and failures to declare it.
+#include "plugin/rabbitmq/topology/return_route.h"
 #include "tests/integration/rabbitmq/fixture.h"
 #include "tests/support/clock.h"
+#include "tests/support/http_client.h"
 
 namespace rung::test {
 namespace {
@@ -43,9 +45,8 @@ TEST_F(Topology, QuorumQueuesHaveADeliveryLimitThatNeverBites) {
   // More deliveries than RabbitMQ 4 allows by default (20) lose nothing.
   ASSERT_TRUE(probe().publish(failed(), "", text("again and again")));
   for (int i = 0; i < 25; ++i) {
-    auto got = sink_.deliveries(1);
-    ASSERT_EQ(got.size(), 1U) << i;
-    EXPECT_EQ(got[0].redelivered, i > 0);
+    const Delivery got = next();
+    EXPECT_EQ(got.redelivered, i > 0);
     broker_->stop(Ms{1000});
     start();
   }
@@ -70,9 +71,8 @@ TEST_F(Topology, AQueueOfAnotherTypeIsUsedAsItIsAndTold) {
   probe().declare(failed(), own("quorum"));
   start_up();
   ASSERT_TRUE(probe().publish(failed(), "", text("one")));
-  const auto one = sink_.deliveries(1);
-  ASSERT_EQ(one.size(), 1U);
-  broker_->ack({one[0].tag});
+  const Delivery one = next();
+  broker_->ack({one.tag});
   EXPECT_TRUE(sink_.topology([&](const TopologyReport& r) {
     return r.problem.find("x-queue-type") != std::string::npos &&
            r.problem.find("broker.queue_type") != std::string::npos;
@@ -119,9 +119,8 @@ TEST_F(Topology, QueuesOfEitherTypeStayAsTheyAre) {
   start_up();
   for (const std::string& queue : {failed(), results}) {
     ASSERT_TRUE(probe().publish("", queue, text(queue)));
-    const auto one = sink_.deliveries(1);
-    ASSERT_EQ(one.size(), 1U);
-    broker_->ack({one[0].tag});
+    const Delivery one = next();
+    broker_->ack({one.tag});
     ASSERT_TRUE(eventually([&] { return probe().depth(queue) == 0U; }));
   }
   // Deleted while it is consumed: again as it was.
@@ -137,16 +136,14 @@ TEST_F(Topology, AnInletDeletedUnderWayIsDeclaredAndConsumedAgain) {
   options_.rabbitmq.queue_type = "classic";
   start_up();
   ASSERT_TRUE(probe().publish(failed(), "", text("one")));
-  const auto one = sink_.deliveries(1);
-  ASSERT_EQ(one.size(), 1U);
+  const Delivery one = next();
   probe().remove(failed());
   ASSERT_TRUE(eventually([&] { return probe().consumers(failed()) == 1U; }));
-  broker_->ack({one[0].tag});  // of a queue that is gone: nothing happens
+  broker_->ack({one.tag});  // of a queue that is gone: nothing happens
   ASSERT_TRUE(probe().publish(failed(), "", text("two")));
-  const auto two = sink_.deliveries(1);
-  ASSERT_EQ(two.size(), 1U);
-  EXPECT_EQ(two[0].message.body, "two");
-  EXPECT_EQ(two[0].tag.session, one[0].tag.session);
+  const Delivery two = next();
+  EXPECT_EQ(two.message.body, "two");
+  EXPECT_EQ(two.tag.session, one.tag.session);
   EXPECT_EQ(probe().consumers(options_.prefix + ".results"), 1U);
 }
 
@@ -156,17 +153,15 @@ TEST_F(Topology, AnInletDeletedWhileTheReturnExchangeIsRefused) {
   start_up();
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(probe().publish(failed(), "", text("before")));
-    const auto got = sink_.deliveries(1);
-    ASSERT_EQ(got.size(), 1U);
-    broker_->ack({got[0].tag});
+    const Delivery got = next();
+    broker_->ack({got.tag});
   }
   ASSERT_TRUE(eventually([&] { return probe().depth(failed()) == 0U; }));
   probe().remove(failed());
   ASSERT_TRUE(eventually([&] { return probe().consumers(failed()) == 1U; }));
   ASSERT_TRUE(probe().publish(failed(), "", text("after")));
-  const auto after = sink_.deliveries(1);
-  ASSERT_EQ(after.size(), 1U);
-  broker_->ack({after[0].tag});
+  const Delivery after = next();
+  broker_->ack({after.tag});
   broker_->stop(Ms{60'000});
   // The queue gets back what is unacked when it loses its consumer.
   ASSERT_TRUE(eventually([&] { return probe().consumers(failed()) == 0U; }));
@@ -225,8 +220,7 @@ TEST_F(TopologyRepair, ADeletedQueueIsDeclaredAgainAndReported) {
 
 TEST_F(TopologyRepair, WhatCannotBeRepairedIsReportedAndConsumingGoesOn) {
   ASSERT_TRUE(probe().publish(failed(), "", text("before")));
-  const auto before = sink_.deliveries(1);
-  ASSERT_EQ(before.size(), 1U);
+  const Delivery before = next();
   const std::string results = options_.prefix + ".results";
   probe().remove_exchange(results);
   probe().declare_exchange(results, "topic");
@@ -235,9 +229,8 @@ TEST_F(TopologyRepair, WhatCannotBeRepairedIsReportedAndConsumingGoesOn) {
            r.problem.find("delete exchange name=" + results) != std::string::npos;
   }));
   ASSERT_TRUE(probe().publish(failed(), "", text("after")));
-  const auto after = sink_.deliveries(1);
-  ASSERT_EQ(after.size(), 1U);
-  EXPECT_EQ(after[0].tag.session, before[0].tag.session);
+  const Delivery after = next();
+  EXPECT_EQ(after.tag.session, before.tag.session);
   probe().remove_exchange(results);
   ASSERT_TRUE(repaired("exchange " + results));
   sink_.forget_topology();
@@ -258,6 +251,104 @@ TEST_F(Topology, WhatNoWaitingMendsFailsAtStart) {
   options.url = "amqps://localhost/";
   options.ca = "/no/such/ca.pem";
   EXPECT_THAT(refused(options), HasSubstr("/no/such/ca.pem"));
+}
+
+// ---- Messages by <prefix>.return: they keep their routing key unless the broker refuses to bind their
+// queue. A broker that does not answer the binding makes them wait.
+
+class ReturnRoute : public RabbitTest {
+ protected:
+  void TearDown() override {
+    probe().remove(other_);
+    RabbitTest::TearDown();
+  }
+  Outgoing retry(std::uint64_t token, const std::string& queue, PublishLane lane) {
+    Message message = text("retry " + std::to_string(token));
+    return {token, "", kKey, std::move(message), lane, queue};
+  }
+  std::string key_of_next(const std::string& queue) {
+    const auto received = probe().get_within(queue);
+    return received ? received->routing_key : "no message";
+  }
+
+  const std::string kKey = "orders.created";
+  const std::string other_ = unique_name("other");
+};
+
+TEST_F(ReturnRoute, AProbeBindsItsQueue) {
+  start_up();
+  broker_->publish({retry(1, queue_, PublishLane::probe)});
+  EXPECT_EQ(how(1), How::confirmed);
+  EXPECT_EQ(key_of_next(queue_), kKey);
+}
+
+// The caller asks again, as with a queue that does not answer.
+TEST_F(ReturnRoute, AProbeWhoseBindingIsNotAnsweredIsLostAndKeepsItsKeyTheNextTime) {
+  TcpProxy& proxy = through_proxy();
+  proxy.deafen("(probe)", "queue:" + queue_);
+  start_up();
+  broker_->publish({retry(1, queue_, PublishLane::probe)});
+  EXPECT_EQ(how(1), How::lost);
+  EXPECT_TRUE(proxy.deafened());
+  broker_->publish({retry(2, queue_, PublishLane::probe)});
+  EXPECT_EQ(how(2), How::confirmed);
+  EXPECT_EQ(key_of_next(queue_), kKey);
+  EXPECT_EQ(probe().depth(queue_), 0U);
+}
+
+TEST_F(ReturnRoute, ARefusedBindingHoldsUpNoOtherQueue) {
+  probe().declare(other_);
+  probe().declare_exchange(rabbit::return_exchange(options_.prefix), "topic");
+  start_up();
+  broker_->publish({retry(1, queue_, PublishLane::main)});
+  EXPECT_EQ(how(1), How::confirmed);
+  broker_->publish({retry(2, other_, PublishLane::main)});
+  EXPECT_EQ(how(2), How::confirmed);
+  EXPECT_EQ(key_of_next(other_), other_);
+}
+
+TEST_F(ReturnRoute, ABindingThatIsNotAnsweredKeepsTheMessageWaiting) {
+  TcpProxy& proxy = through_proxy();
+  probe().declare(other_);
+  proxy.deafen("(unproven exchanges)", "queue:" + queue_);
+  start_up();
+  broker_->publish({retry(1, queue_, PublishLane::main), retry(2, other_, PublishLane::main)});
+  EXPECT_EQ(how(2), How::confirmed);
+  EXPECT_TRUE(proxy.deafened());
+  EXPECT_EQ(how(1), How::confirmed);
+  EXPECT_EQ(key_of_next(queue_), kKey);
+  EXPECT_EQ(key_of_next(other_), kKey);
+}
+
+// A policy can give every exchange an alternate one: a retry whose binding is gone would go there, and be
+// confirmed. The exchange has its own as an argument, which no policy overrides.
+TEST_F(ReturnRoute, AnAlternateExchangeByPolicyTakesNoRetry) {
+  start_up();
+  broker_->publish({retry(1, queue_, PublishLane::main)});
+  EXPECT_EQ(how(1), How::confirmed);
+  EXPECT_EQ(key_of_next(queue_), kKey);
+  const std::string exchange = rabbit::return_exchange(options_.prefix), elsewhere = unique_name("elsewhere");
+  probe().declare(other_);
+  probe().declare_exchange(elsewhere, "fanout");
+  probe().bind(other_, elsewhere);
+  HttpClient http(parse_url(env("RUNG_TEST_MANAGEMENT"))->port);
+  const HttpClient::Headers guest = {{"authorization", "Basic Z3Vlc3Q6Z3Vlc3Q="}};
+  const std::string path = "/api/policies/%2f/" + elsewhere;
+  ASSERT_LT(http.call("PUT", path,
+                      R"({"pattern": ")" + options_.prefix +
+                          R"(\\.return", "apply-to": "exchanges", "definition": )" +
+                          R"({"alternate-exchange": ")" + elsewhere + R"("}})",
+                      guest)
+                .status,
+            300);
+  probe().remove(queue_);  // and its binding
+  probe().declare(queue_);
+  broker_->publish({retry(2, queue_, PublishLane::main)});
+  EXPECT_EQ(how(2), How::confirmed);
+  EXPECT_EQ(key_of_next(queue_), kKey);
+  EXPECT_EQ(probe().depth(other_), 0U) << "it went elsewhere";
+  http.call("DELETE", path, {}, guest);
+  probe().remove_exchange(elsewhere);
 }
 
 }  // namespace

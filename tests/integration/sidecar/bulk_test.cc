@@ -109,14 +109,12 @@ TEST_F(Bulk, ViewsAgreeWithWhatWasSeen) {
     }
   }
   std::map<std::string, std::string> counted;
-  ASSERT_TRUE(eventually(
-      [&] {
-        counted.clear();
-        for (Row& row : rows("SELECT state, tasks FROM retry_by_queue")) counted[row["state"]] = row["tasks"];
-        return counted["succeeded"] == "150" && counted["parked"] == "50";
-      },
-      kBound))
-      << counted["succeeded"] << " succeeded, " << counted["parked"] << " parked";
+  ASSERT_TRUE(eventually([&] {
+    counted.clear();
+    for (Row& row : rows("SELECT state, tasks FROM retry_by_queue")) counted[row["state"]] = row["tasks"];
+    return counted["succeeded"] == "150" && counted["parked"] == "50";
+  })) << counted["succeeded"]
+      << " succeeded, " << counted["parked"] << " parked";
   std::map<std::string, Row> by_id;
   for (Row& row : current(queue)) by_id[row["retry_id"]] = row;
   ASSERT_EQ(by_id.size(), static_cast<std::size_t>(kMessages));

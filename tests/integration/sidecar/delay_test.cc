@@ -22,30 +22,9 @@ class Delay : public SidecarTest {
     return message;
   }
 
-  // The row of the message, once it is there.
-  Row row_of(const Message& message) {
-    std::vector<Row> found;
-    EXPECT_TRUE(eventually(
-        [&] {
-          found =
-              rows("SELECT * FROM retry_current WHERE message_id = '" + *message.properties.message_id + "'");
-          return !found.empty();
-        },
-        kBound))
-        << rung().log_tail();
-    return found.empty() ? Row{} : found[0];
-  }
-
-  Row wait_row(const Message& message, const std::string& state) {
-    Row row;
-    EXPECT_TRUE(eventually(
-        [&] {
-          row = row_of(message);
-          return row["state"] == state;
-        },
-        kBound))
-        << described(row) << rung().log_tail();
-    return row;
+  // The row of the message, once it is there and, if it is said, in that state.
+  Row row_of(const Message& message, std::string_view state = "") {
+    return wait_row("message_id = '" + *message.properties.message_id + "'", state);
   }
 
   // An exchange with a queue bound to it; both removed at the end.
@@ -96,14 +75,14 @@ TEST_F(Delay, BehindAnExchangeEachQueueHasItsWord) {
   amqp.ack(delivery(queue));
   report(there, "succeeded");
   amqp.ack(there);
-  wait_row(first, "succeeded");
+  row_of(first, "succeeded");
   ASSERT_TRUE(
       amqp.publish(inlet(), "key", delayed({{"retry-exchange", exchange}, {"x-delay", 1}}, first.body)));
   const Received late = delivery(beside);
   amqp.ack(delivery(queue));
   report(late, "succeeded");
-  ASSERT_TRUE(eventually(
-      [&] { return rows("SELECT 1 FROM retry_current WHERE state = 'succeeded'").size() == 2; }, kBound));
+  ASSERT_TRUE(
+      eventually([&] { return rows("SELECT 1 FROM retry_current WHERE state = 'succeeded'").size() == 2; }));
   amqp.reject(late);
   const Received back = delivery(beside);
   EXPECT_EQ(back.message.body, late.message.body);
@@ -114,7 +93,7 @@ TEST_F(Delay, BehindAnExchangeEachQueueHasItsWord) {
   ASSERT_TRUE(amqp.publish(inlet(), "key", second));
   const Received failing = delivery(queue), fine = delivery(beside);
   amqp.reject(failing);
-  ASSERT_TRUE(eventually([&] { return row_of(second)["queue"] == queue; }, kBound));
+  ASSERT_TRUE(eventually([&] { return row_of(second)["queue"] == queue; }));
   report(fine, "succeeded");
   amqp.ack(fine);
   const Received again = delivery(queue);

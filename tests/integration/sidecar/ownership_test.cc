@@ -37,26 +37,19 @@ class OwnershipOfABroker : public SidecarTest {
   // The second one says what is wrong everywhere, and does nothing.
   void expect_conflict(const SidecarConfig& its, AmqpProbe& there, const std::string& named) {
     // The binding is declared after the queue.
-    ASSERT_TRUE(
-        eventually([&] { return there.publish(its.prefix + ".failed", "", with_queue("orders")); }, kBound));
+    ASSERT_TRUE(eventually([&] { return there.publish(its.prefix + ".failed", "", with_queue("orders")); }));
     ASSERT_TRUE(second_->logged("broker and database do not belong together")) << second_->log_tail();
     EXPECT_THAT(second_->log(), HasSubstr(named));
     HttpAnswer ready;
-    ASSERT_TRUE(eventually(
-        [&] {
-          ready = HttpClient(port_).call("GET", "/readyz");
-          return ready.status == 503 && ready.body.find("ownership") != std::string::npos;
-        },
-        kBound))
-        << ready.body;
+    ASSERT_TRUE(eventually([&] {
+      ready = HttpClient(port_).call("GET", "/readyz");
+      return ready.status == 503 && ready.body.find("ownership") != std::string::npos;
+    })) << ready.body;
     EXPECT_THAT(ready.body, HasSubstr("rung adopt"));
-    EXPECT_TRUE(eventually(
-        [&] {
-          return HttpClient(port_)
-                     .call("GET", "/metrics")
-                     .body.find("rung_problem{problem=\"ownership\"} 1") != std::string::npos;
-        },
-        kBound));
+    EXPECT_TRUE(eventually([&] {
+      return HttpClient(port_).call("GET", "/metrics").body.find("rung_problem{problem=\"ownership\"} 1") !=
+             std::string::npos;
+    }));
     const Ran doctor = run_shell(rung_program() + " doctor -c " + second_->config_path());
     EXPECT_THAT(doctor.out, testing::ContainsRegex("wrong +ownership"));
     EXPECT_THAT(second_->log(), Not(HasSubstr("shards acquired")));
@@ -76,11 +69,11 @@ class OwnershipOfABroker : public SidecarTest {
   // An event is written shortly after what it reports.
   bool recorded(const std::string& kind) {
     return eventually(
-        [&] { return rows("SELECT * FROM retry_events WHERE kind = '" + kind + "'").size() == 1U; }, kBound);
+        [&] { return rows("SELECT * FROM retry_events WHERE kind = '" + kind + "'").size() == 1U; });
   }
   // A running sidecar of another database may set its mark first: the command says so, and is run again.
   bool adopted_beside_another(Sidecar& sidecar) {
-    return eventually([&] { return adopt(sidecar).starts_with("0: "); }, kBound);
+    return eventually([&] { return adopt(sidecar).starts_with("0: "); });
   }
 
   std::unique_ptr<Sidecar> second_;
@@ -100,7 +93,7 @@ TEST_F(OwnershipOfABroker, OfAnotherNameIsServedOnlyOnceItIsAdopted) {
   EXPECT_THAT(adopt(*second_, ""), AllOf(StartsWith("1: "), HasSubstr("this database")));
   EXPECT_THAT(adopt(*second_), AllOf(StartsWith("0: "), HasSubstr("this database")));
   EXPECT_TRUE(second_->logged("broker and database belong together again")) << second_->log_tail();
-  EXPECT_TRUE(eventually([&] { return current("orders").size() == 1; }, kBound));
+  EXPECT_TRUE(eventually([&] { return current("orders").size() == 1; }));
   EXPECT_TRUE(recorded("ownership_changed"));
   EXPECT_THAT(adopt(*second_, ""), HasSubstr("nothing to do"));
 }
@@ -122,11 +115,10 @@ TEST_F(OwnershipOfABroker, ACopyOfTheDatabaseIsFoundByItsInstancesAndStopsOnceTh
     EXPECT_THAT(adopt(*one, ""), AllOf(StartsWith("1: "), HasSubstr("use a copy of it")));
   }
   EXPECT_TRUE(recorded("ownership_shared"));
-  EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 2U; }, kBound))
-      << "a warning stops nothing";
+  EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 2U; })) << "a warning stops nothing";
   EXPECT_TRUE(adopted_beside_another(rung()));
   EXPECT_TRUE(second_->logged("broker and database do not belong together")) << second_->log_tail();
-  EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; }, kBound)) << "the first one alone";
+  EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; })) << "the first one alone";
   EXPECT_THAT(adopt(rung(), ""), HasSubstr("they fit: nothing to do"));
 }
 

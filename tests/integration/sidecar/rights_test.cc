@@ -30,7 +30,7 @@ class Rights : public SidecarTest {
     sidecar_ = std::make_unique<Sidecar>(config);
     sidecar_->start();
     ASSERT_TRUE(rung().logged("broker connected")) << rung().log_tail();
-    ASSERT_TRUE(eventually([&] { return own->consumers(failed()).value_or(0) > 0; }, kBound));
+    ASSERT_TRUE(eventually([&] { return own->consumers(failed()).value_or(0) > 0; }));
   }
   static std::string all() { return R"({"configure":".*","write":".*","read":".*"})"; }
   std::string url(const std::string& name, const std::string& password) const {
@@ -71,7 +71,7 @@ TEST_F(Rights, RevokedUnderAStandingConnection) {
   message.headers->emplace_back("retry-routing-key", "a.b");
   own->publish_all(config.prefix + ".delay", "", {message});
   std::vector<Row> waiting;
-  ASSERT_TRUE(eventually([&] { return !(waiting = rows("SELECT * FROM retry_current")).empty(); }, kBound));
+  ASSERT_TRUE(eventually([&] { return !(waiting = rows("SELECT * FROM retry_current")).empty(); }));
   allow("^$", "^$", "^$");
   ASSERT_EQ(command("fire " + waiting[0]["retry_id"]).code, 0);
   ASSERT_TRUE(rung().logged("ACCESS_REFUSED")) << rung().log_tail();
@@ -95,7 +95,7 @@ TEST_F(Rights, WhoCannotPublishTakesInForTheOthers) {
   allow(".*", "^" + config.prefix + "[.]", ".*");  // it can declare and bind, and publish to no queue
   cut_connections();
   ASSERT_TRUE(rung().logged("releasing all shards")) << rung().log_tail();
-  ASSERT_TRUE(eventually([&] { return own->consumers(failed()) == 2U; }, kBound));
+  ASSERT_TRUE(eventually([&] { return own->consumers(failed()) == 2U; }));
   constexpr std::size_t kFailed = 50;
   std::vector<Message> failures;
   for (std::size_t i = 0; i < kFailed; ++i) {
@@ -121,13 +121,10 @@ TEST_F(Rights, OneExchangeThatRefusesClimbs) {
   message.headers->emplace_back("retry-routing-key", "a.b");
   own->publish_all(config.prefix + ".delay", "", {message});
   std::vector<Row> found;
-  ASSERT_TRUE(eventually(
-      [&] {
-        found = rows("SELECT * FROM retry_history WHERE outcome = 'returned'");
-        return found.size() == 3;
-      },
-      kBound))
-      << rung().log_tail();
+  ASSERT_TRUE(eventually([&] {
+    found = rows("SELECT * FROM retry_history WHERE outcome = 'returned'");
+    return found.size() == 3;
+  })) << rung().log_tail();
   EXPECT_NE(found[0]["error"].find("ACCESS_REFUSED"), std::string::npos) << found[0]["error"];
   EXPECT_TRUE(rung().logged("exchange refuses messages"));
   // The others are not held up.

@@ -41,7 +41,7 @@ TEST_F(Routes, RetryKeepsItsRoutingKey) {
     // The binding goes with the queue, and is made again.
     if (attempt == 1) {
       amqp.reject(back);
-      ASSERT_TRUE(eventually([&] { return current(queue)[0]["level"] == "2"; }, kBound));
+      ASSERT_TRUE(eventually([&] { return current(queue)[0]["level"] == "2"; }));
       amqp.remove(queue);
       declare_attached(queue);
       ASSERT_EQ(command("fire --queue " + queue + " --yes").code, 0);
@@ -149,13 +149,10 @@ TEST_F(Routes, ARetryThatItsFullQueueEvictsHasFailed) {
   ASSERT_TRUE(amqp.publish(failed(), "", message));
   const std::string id = wait_state(queue, "awaiting").at("retry_id");
   EXPECT_TRUE(amqp.publish("", queue, Message{{}, {}, "in the way"}));
-  EXPECT_TRUE(eventually(
-      [&] {
-        const auto attempts = history(id);
-        return !attempts.empty() && attempts[0].at("outcome") == "failed";
-      },
-      kBound))
-      << rung().log_tail();
+  EXPECT_TRUE(eventually([&] {
+    const auto attempts = history(id);
+    return !attempts.empty() && attempts[0].at("outcome") == "failed";
+  })) << rung().log_tail();
 }
 
 // Where a framework publishes its failures; MassTransit's.

@@ -6,6 +6,7 @@
 #include "src/core/base/url.h"
 #include "tests/integration/sidecar/messages.h"
 #include "tests/support/http_client.h"
+#include "tests/support/snapshot.h"
 
 namespace rung::test {
 namespace {
@@ -74,11 +75,7 @@ class Secrets : public SidecarTest {
   // An authority that has signed nothing here.
   std::string other_authority() {
     make_certificate("another-authority");
-    return read_file(path("cert.pem"));
-  }
-  static std::string read_file(const std::string& file) {
-    std::ifstream in(file);
-    return {std::istreambuf_iterator<char>(in), {}};
+    return text_of_file(path("cert.pem"));
   }
   // The keys of broker: or store: for TLS with both of our files.
   std::string tls_keys() const {
@@ -154,7 +151,7 @@ TEST_F(Secrets, TheBrokersAuthorityAndOurCertificateAreReadForEachHandshake) {
   const auto at = parse_url(std::getenv("RUNG_TEST_AMQPS"));
   config.broker_url = "amqps://" + user_ + ":word@localhost:" + std::to_string(at->port) + "/%2f";
   config.broker += tls_keys();
-  const std::string authority = read_file(std::getenv("RUNG_TEST_CA"));
+  const std::string authority = text_of_file(std::getenv("RUNG_TEST_CA"));
   replace("ca.pem", authority);
   make_client_certificate("first");
   const auto reconnect = [&] { must_run(ctl() + " close_all_user_connections " + user_ + " rotated"); };
@@ -168,14 +165,11 @@ TEST_F(Secrets, TheBrokersAuthorityAndOurCertificateAreReadForEachHandshake) {
   reconnect();
   ASSERT_TRUE(rung().logged("broker reconnected")) << rung().log_tail();
   expect_flow(queue);
-  EXPECT_TRUE(eventually(
-      [&] {
-        const std::string all = shown();
-        return all.find(user_ + "\tCN=second") != std::string::npos &&
-               all.find(user_ + "\tCN=first") == std::string::npos;
-      },
-      kBound))
-      << shown();
+  EXPECT_TRUE(eventually([&] {
+    const std::string all = shown();
+    return all.find(user_ + "\tCN=second") != std::string::npos &&
+           all.find(user_ + "\tCN=first") == std::string::npos;
+  })) << shown();
   replace("ca.pem", other_authority());  // the broker's own is no longer valid
   reconnect();
   EXPECT_TRUE(rung().logged("self-signed certificate")) << rung().log_tail();
@@ -186,7 +180,7 @@ TEST_F(Secrets, TheBrokersAuthorityAndOurCertificateAreReadForEachHandshake) {
 TEST_F(Secrets, TheDatabasesAuthorityAndOurCertificateAreReadForEachHandshake) {
   const auto [name, user] = new_database_user("IDENTIFIED BY 'word' REQUIRE SUBJECT '/CN=first'", "word");
   config.store += "  tls: verify\n" + tls_keys();
-  const std::string authority = read_file(std::getenv("RUNG_TEST_MYSQL_CA"));
+  const std::string authority = text_of_file(std::getenv("RUNG_TEST_MYSQL_CA"));
   replace("ca.pem", authority);
   make_client_certificate("first");
   const std::string queue = attached();
@@ -202,7 +196,7 @@ TEST_F(Secrets, TheDatabasesAuthorityAndOurCertificateAreReadForEachHandshake) {
   kill_sessions(name);
   EXPECT_TRUE(rung().logged("self-signed certificate")) << rung().log_tail();
   // A killed session is listed for a moment, and another may have begun before the file was replaced.
-  EXPECT_TRUE(eventually([&] { return kill_sessions(name), sessions(name) == 0; }, kBound));
+  EXPECT_TRUE(eventually([&] { return kill_sessions(name), sessions(name) == 0; }));
   replace("ca.pem", authority);
   expect_flow(queue);
   sidecar_.reset();
@@ -217,7 +211,7 @@ TEST_F(Secrets, AReloadWithoutTokensOpensNothing) {
   config.more = listen + ", token_file: " + yaml(path("token")) + " }\n";
   start();
   HttpClient client(port);
-  ASSERT_TRUE(eventually([&] { return client.call("GET", "/v1/tasks").status == 401; }, kBound));
+  ASSERT_TRUE(eventually([&] { return client.call("GET", "/v1/tasks").status == 401; }));
   config.more.clear();
   rung().rewrite(config.text());
   rung().signal(SIGHUP);
@@ -231,10 +225,10 @@ TEST_F(Secrets, TheHttpCertificateIsReadAtAReload) {
   config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) +
                 "\", cert: " + yaml(path("cert.pem")) + ", key: " + yaml(path("key.pem")) + " }\n";
   start();
-  EXPECT_TRUE(eventually([&] { return shown_certificate(port).find("first") != std::string::npos; }, kBound));
+  EXPECT_TRUE(eventually([&] { return shown_certificate(port).find("first") != std::string::npos; }));
   make_certificate("second");
   rung().signal(SIGHUP);
-  EXPECT_TRUE(eventually([&] { return shown_certificate(port).find("second") != std::string::npos; }, kBound))
+  EXPECT_TRUE(eventually([&] { return shown_certificate(port).find("second") != std::string::npos; }))
       << rung().log_tail();
   replace("cert.pem", "no certificate\n");
   rung().signal(SIGHUP);

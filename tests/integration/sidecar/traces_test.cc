@@ -127,7 +127,7 @@ TEST_F(Traces, TwoFailuresAndASuccess) {
   amqp.ack(back);
   wait_state(queue, "succeeded");
 
-  EXPECT_TRUE(eventually([&] { return spans(collector).size() >= 5; }, kBound));
+  EXPECT_TRUE(eventually([&] { return spans(collector).size() >= 5; }));
   const auto all = spans(collector);
   ASSERT_THAT(all, SizeIs(5)) << "receive, and publish and settle of two attempts";
   expect_chain(all, id, 2);
