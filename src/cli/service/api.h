@@ -64,8 +64,6 @@ class Api {
   }
   // An answer that Rung does not give.
   virtual Error strange(const std::string& what) const { return {Error::Kind::permanent, what}; }
-  // The connections of this process to the database; nullptr: it has none, an instance answers.
-  virtual api::Reads* reads() { return nullptr; }
 
   // The JSON of a good answer; every other is an error: 404 is not_found, the others are permanent.
   Result<Json> get(const std::string& path) { return good(call_patiently("GET", path)); }

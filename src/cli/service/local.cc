@@ -112,8 +112,6 @@ class Local final : public Api {
     bridging_ = store_bridging(local_->reads(), config);
   }
 
-  api::Reads* reads() override { return &local_->reads(); }
-
   Result<Answer> call(const char* method, const std::string& path, const Json* body) override {
     const api::Response response = local_->call(method, path, body != nullptr ? api::dump(*body) : "");
     if (response.error && response.error->kind != Error::Kind::not_found)

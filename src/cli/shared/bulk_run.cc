@@ -26,7 +26,7 @@ namespace rung::cli {
 namespace {
 
 constexpr Ms kBetweenLines{5000};
-constexpr Ms kLook{300};  // how often to look at a bulk, at most
+constexpr Ms kLook{300};  // how often to look at a bulk
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -89,64 +89,17 @@ std::string news_of(const Json& before, const Json& bulk) {
               number_of(sent, "open"), 0, text_of(sent, "unread")});
 }
 
-std::string runner_name() {
-  std::array<char, 200> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
-  return fmt::format("{}:{} (cli)", host.data(), getpid());
+// Says that nobody carries it out, once until somebody does.
+void tell_alone(Session& session, bool& told) {
+  const auto page = read_page(*session.api, "/v1/nodes", {}, "nodes", kRowsAPage, "");
+  if (!page) return;
+  const Json& nodes = part_of(*page, "nodes");
+  const bool alone = std::none_of(nodes.begin(), nodes.end(),
+                                  [](const Json& node) { return text_of(node, "state") == "live"; });
+  if (alone && !told)
+    print_error_line("rung: no sidecar is running: the bulk waits for one (rung run); Ctrl-C pauses it");
+  told = alone;
 }
-
-// Carries out a bulk in this process.
-class OwnRun {
-  static constexpr Ms kRunnerTtl{10'000};  // after this a sidecar can take over
-
-  template <typename Work>
-  auto on_store(const Work& work) {
-    return retry_transient(
-        [&] { return reads_.result_of([&](MysqlStore& store) { return api::need(work(store)); }); });
-  }
-
- public:
-  OwnRun(const Session& session, const Json& bulk)
-      : reads_(*session.api->reads()),
-        rules_(session.config.rules),
-        clock_(*session.clock),
-        id_(api::id_of_cursor(text_of(bulk, "id")).value_or(0)),
-        runner_(runner_name()) {}
-
-  // The next step, if it is due. How long to wait before the next call.
-  Result<Ms> step() {
-    auto taken = on_store([&](MysqlStore& store) { return store.take_bulk(runner_, kRunnerTtl, id_); });
-    if (!taken) return tl::unexpected(taken.error());
-    if (!*taken) return std::clamp(next_ - clock_.boot(), Ms{20}, kLook);
-    const Bulk& bulk = **taken;
-    const auto progress = on_store(
-        [&](MysqlStore& store) { return bridge::perform_step(store, bulk, runner_, Fence{}, rules_); });
-    if (!progress) {
-      // The bulk was paused or ended, or a sidecar has taken it: nothing was written. Or an earlier try was
-      // committed but its response lost: then the bulk has advanced.
-      const auto now = on_store([&](MysqlStore& store) { return store.bulk(id_); });
-      if (!now) return tl::unexpected(now.error());
-      const bool ours = *now && (*now)->state == BulkState::running && (*now)->runner == runner_;
-      if (ours && (*now)->last == bulk.last) return tl::unexpected(progress.error());
-      return Ms{0};
-    }
-    if (progress->verdict.go == BulkVerdict::Go::wait) next_ = clock_.boot() + bridge::kLookAtOutcomes;
-    if (progress->decisions.empty()) return Ms{0};
-    // The table decides when the next step is due; this only sets how long to wait before asking.
-    const double rate = bridge::rate_of(bulk), many = static_cast<double>(progress->decisions.size());
-    const std::chrono::duration<double> pause(rate > 0 ? many / rate : 0);
-    next_ = clock_.boot() + std::chrono::ceil<Ms>(pause);
-    return Ms{0};
-  }
-
- private:
-  api::Reads& reads_;
-  const RuleBookPtr rules_;
-  const Clock& clock_;
-  const std::int64_t id_;
-  const std::string runner_;
-  BootMs next_;
-};
 
 // Progress on stderr: a bar on a terminal, otherwise a line from time to time.
 class Progress {
@@ -179,29 +132,28 @@ class Progress {
 };
 
 // Returns when the bulk is no longer running, or has been paused by Ctrl-C.
-Result<Json> run_to_end(Session& session, Json bulk) {
+Result<Json> watch(Session& session, Json bulk) {
   const Interrupts interrupts;
-  std::optional<OwnRun> own;
-  if (session.api->reads() != nullptr) own.emplace(session, bulk);
-  Progress progress(bulk, *session.clock);
+  const Clock& clock = *session.clock;
+  Progress progress(bulk, clock);
   std::string held, told;
-  BootMs look_at{};
+  bool alone = false;
+  BootMs moved{};
   while (is_running(bulk) && interrupted == 0) {
     progress.show(bulk);
-    const Result<Ms> wait = own ? own->step() : Result<Ms>(kLook);
-    if (!wait && interrupted == 0) return tl::unexpected(wait.error());
-    if (!wait) break;  // try to pause it, all the same
-    if (const BootMs begun = session.clock->boot(); *wait > Ms{0} || begun >= look_at) {
-      auto now = session.api->get(bulk_path(text_of(bulk, "id")));
-      if (!now && interrupted == 0) return now;
-      if (!now) break;
-      look_at = session.clock->boot() + std::max(kLook, 3 * (session.clock->boot() - begun));
-      if (std::string news = news_of(bulk, *now); !news.empty() && news != told)
-        print_error_line("rung: " + one_line(told = std::move(news)));
-      bulk = *std::move(now);
-      tell_held(bulk, held);
+    if (clock.boot() - moved >= kBetweenLines) {
+      tell_alone(session, alone);
+      moved = clock.boot();
     }
-    if (is_running(bulk)) sleep_interruptibly(*session.clock, *wait);
+    sleep_interruptibly(clock, kLook);
+    auto now = session.api->get(bulk_path(text_of(bulk, "id")));
+    if (!now && interrupted == 0) return now;
+    if (!now) break;  // try to pause it, all the same
+    if (std::string news = news_of(bulk, *now); !news.empty() && news != told)
+      print_error_line("rung: " + one_line(told = std::move(news)));
+    if (part_of(*now, "done") != part_of(bulk, "done")) moved = clock.boot();
+    bulk = *std::move(now);
+    tell_held(bulk, held);
   }
   progress.show(bulk);
   return interrupted == 0 ? std::move(bulk) : control_bulk(session, text_of(bulk, "id"), "pause");
@@ -395,16 +347,13 @@ Result<Json> control_bulk(Session& session, const std::string& id, const std::st
   return Api::good(std::move(answer));
 }
 
-int run_bulk(Session& session, Json bulk, bool json) {
+int watch_bulk(Session& session, Json bulk, bool json) {
   const std::string id = bulk_name(bulk);
-  auto ended = run_to_end(session, std::move(bulk));
+  auto ended = watch(session, std::move(bulk));
   if (ended) return print_result(*ended, json);
   const int code = report_error(ended.error());
   print_error_line(
-      session.api->reads() != nullptr
-          ? fmt::format(
-                "rung: bulk {0} was interrupted: a sidecar will resume it, or run `rung bulk resume {0}`", id)
-          : fmt::format("rung: bulk {0} goes on on the server: `rung bulk pause {0}` pauses it", id));
+      fmt::format("rung: bulk {0} goes on on the server: `rung bulk pause {0}` pauses it", id));
   return code;
 }
 
@@ -449,7 +398,7 @@ int make_bulk(const FilterOptions& filter, const BulkOptions& options, BulkActio
     return ended ? report_none(session, request, *ended, given().json) : report_error(ended.error());
   }
   print_error_line(fmt::format("rung: {}, bulk {}", summary_of(session, *made), bulk_name(*made)));
-  return run_bulk(session, *std::move(made), given().json);
+  return watch_bulk(session, *std::move(made), given().json);
 }
 
 std::string bar(std::int64_t done, std::int64_t total, int cells) {

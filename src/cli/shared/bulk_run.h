@@ -1,6 +1,5 @@
-// An action on many tasks, created from the command line, and carried out here or, over HTTP, by a sidecar.
-// Its ids and its progress are in the database, so a sidecar can complete it if this process dies. Thread:
-// main's. Prints errors to stderr; returns exit codes.
+// An action on many tasks, created from the command line, and carried out by the sidecars: its ids and its
+// progress are in the database. Thread: main's. Prints errors to stderr; returns exit codes.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +24,12 @@ struct BulkOptions {
 void add_care_options(CLI::App& command, BulkOptions& options);
 void add_bulk_options(CLI::App& command, BulkOptions& options);
 
-// Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and runs. `request`:
+// Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and watches. `request`:
 // for POST /v1/bulks; the filter and the options are added.
 int make_bulk(const FilterOptions& filter, const BulkOptions& options, BulkAction action, Json request);
 
-// Runs it until it ends, is paused, or a sidecar has completed it; shows the progress. Ctrl-C pauses it.
-int run_bulk(Session& session, Json bulk, bool json);
+// Shows its progress until it has ended or is paused, and says if no sidecar runs. Ctrl-C pauses it.
+int watch_bulk(Session& session, Json bulk, bool json);
 
 // Pauses, resumes or aborts it: the bulk as it is then. One that has ended keeps its state.
 Result<Json> control_bulk(Session& session, const std::string& id, const std::string& action,

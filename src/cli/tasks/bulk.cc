@@ -128,7 +128,7 @@ int control(const BulkCommandOptions& o, const std::string& action, const std::s
   if (!changed) return report_failed(o, changed.error());
   const Json& b = *changed;
   const std::string state = text_of(b, "state");
-  if (state == to && action == "resume" && !o.detach) return run_bulk(session, b, given().json);
+  if (state == to && action == "resume" && !o.detach) return watch_bulk(session, b, given().json);
   if (given().json) print_json(b);
   if (state != to && !o.put_back)
     return report_error(kUserError, fmt::format("bulk {} has already ended: it is {}", o.id, state));
@@ -193,17 +193,17 @@ void add_bulk(CLI::App& app, int* exit) {
                  "Of a redrive, also one that has ended: park what it has made due and is not sent yet");
   add_reason(abort, *o);
   abort.callback([o, exit] { *exit = control(*o, "abort", "aborted"); });
-  CLI::App& on = add_one(bulk, "resume", "Resumes a bulk and runs it here",
+  CLI::App& on = add_one(bulk, "resume", "Resumes a bulk and watches it",
                          "Examples:\n"
                          "  rung bulk resume 7\n"
                          "  rung bulk resume 7 --rate 100\n"
-                         "  rung bulk resume 7 --detach           let a sidecar run it",
+                         "  rung bulk resume 7 --detach           without watching it",
                          *o);
   on.add_option("--rate", o->rate, "New rate, in tasks per second")
       ->type_name("N")
       ->check(CLI::Range(0.01, 1e6));
   add_reason(on, *o);
-  on.add_flag("--detach", o->detach, "Let a sidecar run it");
+  on.add_flag("--detach", o->detach, "Do not watch it");
   on.callback([o, exit] { *exit = control(*o, "resume", "running"); });
 }
 

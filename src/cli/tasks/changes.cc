@@ -219,7 +219,7 @@ void add_selection(CLI::App& command, ChangeOptions& options) {
 constexpr const char* kFilterHelp =
     "\nWith a filter (as in rung list) it acts on all tasks that match now, and asks first unless --yes is "
     "given.\n"
-    "Ctrl-C pauses it (see rung bulk resume). If this process dies, a sidecar completes the change.";
+    "A sidecar carries it out; Ctrl-C pauses it (see rung bulk resume).";
 
 constexpr const char* kReason = "Why; recorded in the task's audit";
 void add_reason(CLI::App& c, ChangeOptions& o, const char* what = kReason) {

@@ -73,7 +73,7 @@ int read_facts(Session& session, const Json& task, Facts& facts) {
   auto message = session.api->call_patiently("GET", path_of(task) + "/message");
   // Of a queue, or with a role, that the token may not see messages of.
   if (message && message->status == 403) facts.denial = message->text("detail");
-  if (!message && message.error().kind == Error::Kind::refused && session.api->reads() == nullptr) {
+  if (!message && message.error().kind == Error::Kind::refused && !session.config.api.url.empty()) {
     facts.denial = message.error().message;
   } else if (!message) {
     return report_error(message.error());

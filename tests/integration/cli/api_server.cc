@@ -1,8 +1,8 @@
 #include "tests/integration/cli/api_server.h"
 
-#include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -28,6 +28,27 @@ Config read_config(const std::string& path) {
 }
 
 }  // namespace
+
+BulkThread::BulkThread(const std::string& config_path)
+    : thread_([this, config = read_config(config_path)] {
+        const SystemClock clock;
+        const std::string runner = "sidecar-of-the-test";
+        std::unique_ptr<MysqlStore> mine;
+        for (; !stopping_; std::this_thread::sleep_for(10ms)) {
+          if (mine == nullptr) {
+            auto opened = open_mysql_store(config.store, clock);
+            if (!opened) continue;  // the test has no schema yet
+            mine = *std::move(opened);
+          }
+          const auto taken = mine->take_bulk(runner, 10s);
+          if (!taken || !*taken) continue;
+          (void)bridge::perform_step(*mine, **taken, runner, Fence{}, config.rules);  // repeated if it failed
+        }
+      }) {}
+BulkThread::~BulkThread() {
+  stopping_ = true;
+  thread_.join();
+}
 
 PersonToken person(const std::string& name, Role role, const std::string& token) {
   return {{name, role, nullptr}, sha256(token)};
@@ -63,33 +84,15 @@ struct ApiServer::Impl {
     auto started = http::Api::start(std::move(parts), clock);
     if (!started) throw std::runtime_error(started.error().message);
     api = *std::move(started);
-    stopping = false;
-    bulks = std::thread([this] { run_bulks(); });
+    bulks.emplace(config_path);
   }
 
   void close() {
-    stopping = true;
-    bulks.join();
+    bulks.reset();
     api->drain();
     while (!api->stop(10s)) {
     }
     api.reset();
-  }
-
-  // As a sidecar's runner: each step that is due.
-  void run_bulks() {
-    const std::string runner = "sidecar-of-the-test";
-    std::unique_ptr<MysqlStore> mine;
-    for (; !stopping; std::this_thread::sleep_for(10ms)) {
-      if (mine == nullptr) {
-        auto opened = open_mysql_store(config.store, clock);
-        if (!opened) continue;  // the test has no schema yet
-        mine = *std::move(opened);
-      }
-      const auto taken = mine->take_bulk(runner, 10s);
-      if (!taken || !*taken) continue;
-      (void)bridge::perform_step(*mine, **taken, runner, Fence{}, config.rules);  // repeated if it failed
-    }
   }
 
   const std::string config_path;
@@ -100,8 +103,7 @@ struct ApiServer::Impl {
   std::mutex mutex;
   api::Bridging writes;  // guarded by mutex, once the server runs
   std::unique_ptr<http::Api> api;
-  std::atomic<bool> stopping{false};
-  std::thread bulks;
+  std::optional<BulkThread> bulks;
 };
 
 ApiServer::ApiServer(std::string config_path, const http::Tokens& tokens)

@@ -1,5 +1,4 @@
-// `rung redrive --canary`, with a sidecar and the real servers. The consumer is the test. With
-// RUNG_TEST_CLI_BY=api the sidecar carries it out, and the command watches.
+// `rung redrive --canary`, with a sidecar and the real servers. The consumer is the test.
 #include <gmock/gmock.h>
 
 #include <future>

@@ -52,12 +52,19 @@ class CliTest : public ::testing::Test {
                                  << "store: { url: \"" << db.url() << "\" }\n"
                                  << more;
     if (server_ != nullptr) server_->reload();
+    bulks_.reset();
   }
   std::string config_path() const { return folder_ / "rung.yaml"; }
 
   // What tells the command where to work: its config, or the API.
   std::vector<std::string> access(const std::string& command) {
-    if (!by_api() || !api_commands().contains(command)) return {"-c", config_path()};
+    if (!by_api() || !api_commands().contains(command)) {
+      static const std::set<std::string> kMakeBulks = {"cancel",  "discard", "fire", "finish",
+                                                       "redrive", "retry",   "bulk"};
+      if (!by_api() && bulks_ == nullptr && kMakeBulks.contains(command))
+        bulks_ = std::make_unique<BulkThread>(config_path());
+      return {"-c", config_path()};
+    }
     const std::string token = "token-of-the-tester";
     if (server_ == nullptr) {
       server_ = std::make_unique<ApiServer>(
@@ -172,6 +179,7 @@ class CliTest : public ::testing::Test {
   std::filesystem::path folder_;
   std::unique_ptr<MysqlStore> store_;
   std::unique_ptr<ApiServer> server_;
+  std::unique_ptr<BulkThread> bulks_;  // without a server, which has its own
   int node_ = 0;
   Fence fence_;
   const Ms lease_{std::chrono::hours{1}};
