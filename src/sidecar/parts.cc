@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "src/core/base/url.h"
@@ -85,33 +87,33 @@ std::string status_line(const bridge::Vitals& vitals, const bridge::StartState& 
   return line;
 }
 
-RunSignIn::RunSignIn(const Config& config, const Clock& clock, oidc::Provider::OnProblem on_problem) {
-  const OidcOptions& oidc = config.http.oidc;
-  if (oidc.issuer.empty() || config.http.listen.empty()) return;
-  provider_ = std::make_unique<oidc::Provider>(oidc, clock, std::move(on_problem));
-  login_ = std::make_unique<oidc::CodeFlow>(oidc, clock, [this] { return provider_->discovered(); });
+void ConfigReader::request() {
+  again_ = since_.has_value();
+  if (again_) return;
+  since_ = loop_.clock().boot();
+  std::thread([this] {
+    auto loaded = std::make_shared<LoadedConfig>(read_());
+    loop_.post([this, loaded = std::move(loaded)] {
+      since_.reset();
+      // What changed since the read began is read before `done` says that all is read.
+      if (std::exchange(again_, false)) request();
+      done_(*loaded);
+    });
+  }).detach();
 }
 
-http::SignIn RunSignIn::sign_in() const {
-  if (provider_ == nullptr) return {};
-  return [provider = provider_.get()](std::string_view token) { return provider->person_of(token); };
+std::string failed_reload(const LoadedConfig& loaded) {
+  std::string text =
+      "the last reload failed, and the previous config stays in effect: " + loaded.problems.front().str();
+  if (const std::size_t more = loaded.problems.size() - 1; more > 0)
+    text += " (and " + std::to_string(more) + " more: rung check)";
+  return text;
 }
 
-bool RunSignIn::reload(const OidcOptions& loaded) {
-  if (provider_ == nullptr) return loaded.issuer.empty();
-  const bool replaced = provider_->replace_grants(loaded);
-  if (replaced && loaded.issuer.empty())
-    log::warn("sign-in is disabled: http.oidc is no longer in the config", {});
-  if (!replaced)
-    log::warn("http.oidc.map and clients stay as they were: the tokens they are for are other ones",
-              {{"issuer", loaded.issuer}});
-  return replaced;
-}
-
-bridge::KeyCounts RunSignIn::counts() const {
-  if (provider_ == nullptr) return {};
-  const oidc::Provider::Counts counts = provider_->counts();
-  return {counts.fetched, counts.failed, counts.keys};
+std::string slow_reload(const std::string& path, Ms since) {
+  return "the config is being read for " + levels::format_duration(since) +
+         " without an end, and the previous one stays in effect: " + path +
+         " or a file that it names is on a file system that does not answer";
 }
 
 namespace {

@@ -4,16 +4,16 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "src/bridge/bridge.h"
 #include "src/bridge/vitals.h"
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
-#include "src/http/api.h"
-#include "src/oidc/code_flow.h"
-#include "src/oidc/provider.h"
+#include "src/io/loop.h"
 #include "src/otel/exporter.h"
 #include "src/otel/task_traces.h"
 #include "src/store/mysql/mysql_store.h"
@@ -29,25 +29,35 @@ void log_settings(const Config& config);
 // One short sentence without line ends.
 std::string status_line(const bridge::Vitals& vitals, const bridge::StartState& start);
 
-// Signing in by OpenID Connect, for `rung run`. Disabled without http.oidc.
-// Thread: main's; what sign_in() returns any.
-class RunSignIn {
+// Reads the config for a reload, on a thread of its own: the config, and the files that it names, may be on a
+// file system that hangs, and the loop has leases to keep. Thread: the loop's.
+class ConfigReader {
  public:
-  // `on_problem`: called by another thread; "" = it is over. REQUIRES: `clock` outlives it.
-  RunSignIn(const Config& config, const Clock& clock, oidc::Provider::OnProblem on_problem);
+  // `read` runs on the thread; `done`, after each read, on the loop. REQUIRES: while it is being read,
+  // neither this object nor the loop ends: a process whose read hangs ends without destructors.
+  ConfigReader(io::Loop& loop, std::function<LoadedConfig()> read, std::function<void(LoadedConfig&)> done)
+      : loop_(loop), read_(std::move(read)), done_(std::move(done)) {}
+  ConfigReader(const ConfigReader&) = delete;
+  ConfigReader& operator=(const ConfigReader&) = delete;
 
-  // Empty without http.oidc. REQUIRES: not called after the destructor.
-  http::SignIn sign_in() const;
-  oidc::CodeFlow* login() const { return login_.get(); }  // nullptr without http.oidc
-  // What a reload changes: http.oidc.map and clients; without http.oidc nobody signs in any more. False:
-  // these need a restart, as they are for tokens of another issuer, client_id or roles_claim.
-  bool reload(const OidcOptions& loaded);
-  bridge::KeyCounts counts() const;
+  // Reads the config. While it is being read: once more afterwards, however often this is called.
+  void request();
+  // Since when it is being read; nullopt: it is not.
+  const std::optional<BootMs>& reading_since() const { return since_; }
 
  private:
-  std::unique_ptr<oidc::Provider> provider_;
-  std::unique_ptr<oidc::CodeFlow> login_;
+  io::Loop& loop_;
+  const std::function<LoadedConfig()> read_;
+  const std::function<void(LoadedConfig&)> done_;
+  std::optional<BootMs> since_;
+  bool again_ = false;
 };
+
+// The sentence of the problem "config":
+// "the last reload failed, and the previous config stays in effect: rung.yaml:3:5: ...".
+std::string failed_reload(const LoadedConfig& loaded);
+// "rung.yaml has been read for 30 s without end ...".
+std::string slow_reload(const std::string& path, Ms since);
 
 // Database connections of `rung run`. The first one creates or checks the schema; an error that waiting
 // cannot fix ends the sidecar. Thread: any.

@@ -19,9 +19,10 @@
 #include "src/http/api.h"
 #include "src/io/log.h"
 #include "src/io/service_manager.h"
+#include "src/oidc/code_flow.h"
+#include "src/oidc/provider.h"
 #include "src/sidecar/attach.h"
 #include "src/sidecar/parts.h"
-#include "src/sidecar/reload.h"
 
 namespace rung::sidecar {
 namespace {
@@ -57,10 +58,6 @@ class Sidecar {
             [this] {
               fatal("another process runs as node '" + config_.node + "': give each its own `node:`");
             }),
-        sign_in_(config_, clock_,
-                 [this](const std::string& problem) {
-                   loop_.post([this, problem] { bridge_.report_sign_in(problem); });
-                 }),
         attach_watch_(
             loop_, config_.broker, [this] { return bridge_.queues_to_watch(); },
             [this](const auto& look) {
@@ -99,8 +96,9 @@ class Sidecar {
       code_ = 1;
     }
     const bool answered = http_ == nullptr || http_->stop(Ms{200});  // without the loop there are no answers
-    if (!bridge_.stop(ending_ ? left() : Ms{2000}) || !answered) {
-      // A thread hangs in a call (a stalled server): the process exits anyway, as after a kill.
+    if (!bridge_.stop(ending_ ? left() : Ms{2000}) || !answered || reader_.reading_since()) {
+      // A thread hangs in a call (a stalled server or file system): the process exits anyway, as after a
+      // kill.
       log::warn("stopped without waiting for a blocked call", {{"exit", code_}});
       std::_Exit(code_);
     }
@@ -114,6 +112,15 @@ class Sidecar {
     const HttpOptions& http = config_.http;
     if (http.listen.empty()) return {};
     http::ApiParts parts;
+    if (!http.oidc.issuer.empty()) {
+      provider_ = std::make_unique<oidc::Provider>(http.oidc, clock_, [this](const std::string& problem) {
+        loop_.post([this, problem] { bridge_.report_sign_in(problem); });
+      });
+      login_ =
+          std::make_unique<oidc::CodeFlow>(http.oidc, clock_, [this] { return provider_->discovered(); });
+      parts.sign_in = [this](std::string_view token) { return provider_->person_of(token); };
+      parts.login = login_.get();
+    }
     parts.bridging.submit = [this](auto batch, auto done) {
       bridge_.submit(std::move(batch), std::move(done));
     };
@@ -127,7 +134,10 @@ class Sidecar {
       loop_.post([this, answer = std::move(answer)] {
         bridge::Vitals vitals = bridge_.vitals();
         vitals.spans = traces_.counts();
-        vitals.sign_in_keys = sign_in_.counts();
+        if (provider_ != nullptr) {
+          const oidc::Provider::Counts counts = provider_->counts();
+          vitals.sign_in_keys = {counts.fetched, counts.failed, counts.keys};
+        }
         vitals.config = fingerprint(config_);
         answer(std::move(vitals));
       });
@@ -138,7 +148,6 @@ class Sidecar {
     parts.cause_rules = config_.store.cause_rules;
     parts.version = RUNG_VERSION;
     parts.tokens = {http.tokens, http.read_tokens, http.people};
-    parts.sign_in = sign_in_.sign_in();
     parts.server = {http.host,
                     http.port,
                     http.cert,
@@ -149,7 +158,6 @@ class Sidecar {
                     http.timeout};
     parts.console = {
         .enabled = http.has_console(), .tls = !http.cert.empty(), .peers = http.peers, .url = http.url};
-    parts.login = sign_in_.login();
     const bool open = parts.tokens.empty() && parts.sign_in == nullptr;
     auto api = http::Api::start(std::move(parts), clock_);
     if (!api) return tl::unexpected(api.error());
@@ -282,7 +290,15 @@ class Sidecar {
     if (http_ == nullptr) return true;
     if (auto done = http_->reload_secrets({loaded.tokens, loaded.read_tokens, loaded.people}); !done)
       log::error("the previous HTTP certificate stays in use", {{"reason", done.error().message}});
-    return sign_in_.reload(loaded.oidc);
+    // Those of another issuer, client_id or roles_claim are for other tokens.
+    if (provider_ == nullptr) return loaded.oidc.issuer.empty();
+    const bool replaced = provider_->replace_grants(loaded.oidc);
+    if (replaced && loaded.oidc.issuer.empty())
+      log::warn("sign-in is disabled: http.oidc is no longer in the config", {});
+    if (!replaced)
+      log::warn("http.oidc.map and clients stay as they were: the tokens they are for are other ones",
+                {{"issuer", loaded.oidc.issuer}});
+    return replaced;
   }
 
   void warn_of_other_changes(const Config& loaded, bool other_sources, bool other_grants) const {
@@ -307,7 +323,8 @@ class Sidecar {
   std::unique_ptr<Broker> broker_;
   Traces traces_;  // ends after the bridge: its destructor sends the last spans
   bridge::Bridge bridge_;
-  RunSignIn sign_in_;
+  std::unique_ptr<oidc::Provider> provider_;  // none without http.oidc, and so is the next
+  std::unique_ptr<oidc::CodeFlow> login_;
   std::unique_ptr<http::Api> http_;  // none if nothing listens
   AttachWatch attach_watch_;
   io::Signal term_, interrupt_, hangup_;

@@ -9,7 +9,6 @@
 
 #include "src/io/uv_loop.h"
 #include "src/sidecar/parts.h"
-#include "src/sidecar/reload.h"
 #include "tests/support/clock.h"
 
 namespace rung::sidecar {
@@ -47,23 +46,6 @@ TEST(ConfigReader, TheLoopGoesOnWhileAReadHangsAndLaterRequestsBecomeOneRead) {
   EXPECT_GE(ticks, 5) << "the loop ran during the read";
   EXPECT_EQ(done, 2);
   EXPECT_EQ(reads->begun, 2);
-}
-
-TEST(ConfigReader, ItDoesNotWaitForAReadThatHangs) {
-  const auto reads = std::make_shared<Reads>();
-  {
-    io::UvLoop loop{test_clock()};
-    ConfigReader reader(
-        loop,
-        [reads] {
-          ++reads->begun;
-          reads->gate.wait();
-          return LoadedConfig{};
-        },
-        [](LoadedConfig&) { ADD_FAILURE(); });
-    reader.request();
-  }
-  reads->first_may_end.set_value();
 }
 
 TEST(RunReload, AFailedReloadNamesTheFirstProblem) {
