@@ -63,7 +63,7 @@ constexpr std::array kAudit{
     Param{"since", Is::time, "at this time or later"},
     Param{"until", Is::time, "before this time"},
     kLimit,
-    Param{"cursor", Is::cursor, "`next_cursor` of the previous page"}};
+    Param{"cursor", Is::cursor, "`next` of the previous page"}};
 constexpr std::array kStats{
     Param{"max_overdue", Is::duration, "the bound of overdue_beyond_bound; 1m, if it is not given"}};
 constexpr std::array kNodes{Param{"all", Is::flag, "also instances that ended over a day ago"}, kLimit,

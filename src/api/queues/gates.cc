@@ -109,7 +109,7 @@ Json pause_json(const Pause& pause) {
 Json resumed_json(const std::string& queue, const Resumed& resumed, bool probes) {
   const auto& [pause, retry_after] = resumed;
   Json json = {{"queue", queue}, {"since", nullptr},      {"until", nullptr}, {"reason", nullptr},
-               {"by", nullptr},  {"resumed_by", nullptr}, {"state", nullptr}, {"held_still", nullptr}};
+               {"by", nullptr},  {"resumed_by", nullptr}, {"state", nullptr}, {"held_by", nullptr}};
   if (resumed.any()) json.update(pause_json(pause ? *pause : *retry_after));
   json["ended"] = Json::array();
   if (pause) json["ended"].push_back("pause");
@@ -302,7 +302,7 @@ Response resume_queue(Context& context, const Call& call) {
     }
     Json json = resumed_json(call.id, ended, probes);
     json["state"] = gate ? gate->state : "flowing";
-    json["held_still"] = gate ? Json(gate_text(*gate)) : Json();
+    json["held_by"] = gate ? Json(gate_text(*gate)) : Json();
     return json;
   }));
 }

@@ -341,7 +341,7 @@ Json read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now) {
           {"points", std::move(points)}};
 }
 
-std::optional<std::string> counted_with(const RuleBook& rules, const std::string& queue) {
+std::optional<std::string> aggregated_as(const RuleBook& rules, const std::string& queue) {
   const bool own = queue.empty() || queue == kAllQueues || rules.queues().contains(queue) ||
                    rules.pattern_of(queue) != nullptr;
   return own ? std::nullopt : std::optional<std::string>(kOtherQueues);
@@ -356,7 +356,7 @@ Response show_activity(Context& context, const Call& call) {
     const EpochMs now = need(store.now()), until = to.value_or(now);
     return read_activity(store, {queue, from.value_or(until - kUsualActivity), until}, now);
   });
-  json["counted_with"] = text_or_null(counted_with(*context.rules(), queue).value_or(""));
+  json["aggregated_as"] = text_or_null(aggregated_as(*context.rules(), queue).value_or(""));
   return answer(200, json);
 }
 

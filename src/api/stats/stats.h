@@ -34,6 +34,6 @@ std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs 
 // A point for each step, also for those in which nothing happened.
 Json read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now);
 // "(other)" if these rules give the queue no counts of its own. None: it may have some.
-std::optional<std::string> counted_with(const RuleBook& rules, const std::string& queue);
+std::optional<std::string> aggregated_as(const RuleBook& rules, const std::string& queue);
 
 }  // namespace rung::api

@@ -16,6 +16,7 @@ namespace rung::api {
 namespace {
 
 constexpr double kMostRate = 1'000'000;
+constexpr double kRampRate = 100;          // of a ramp, where none is given
 constexpr std::size_t kMostPutBack = 500;  // in a transaction
 
 bool is_unsent(const SentTask& task) { return task.state == State::scheduled && !task.published_at; }
@@ -50,7 +51,7 @@ Json to_json(const Bulk& b) {
           {"filter", filter.is_object() ? filter : Json::object()},
           {"reason", text_or_null(b.reason)},
           {"elsewhere", elsewhere},
-          {"even_reported", b.even_reported},
+          {"include_reported", b.even_reported},
           {"rate", b.rate},
           {"total", b.total},
           {"done", b.done},
@@ -175,7 +176,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   } else {
     fields.wrong("filter", "say which tasks: {\"queue\": \"orders\"}");
   }
-  wish.bulk.rate = read_rate(fields).value_or(0);
+  const auto rate = read_rate(fields);
   wish.dry_run = fields.flag("dry_run").value_or(false);
   wish.bulk.reason = fields.text("reason", kErrorBytes).value_or("");
   wish.bulk.limit = fields.integer("limit", 1, kMostCounted).value_or(0);
@@ -197,10 +198,11 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
       fields.wrong("elsewhere", "only valid with the action redrive");
   }
   read_care(fields, wish.bulk.care);
-  wish.bulk.even_reported = fields.flag("even_reported").value_or(false);
+  wish.bulk.rate = rate.value_or(wish.bulk.care.ramp ? kRampRate : 0);
+  wish.bulk.even_reported = fields.flag("include_reported").value_or(false);
   if (wish.bulk.even_reported && wish.bulk.action != BulkAction::redrive &&
       wish.bulk.action != BulkAction::fail)
-    fields.wrong("even_reported", "only valid with the actions redrive and fail");
+    fields.wrong("include_reported", "only valid with the actions redrive and fail");
   if (errors.empty()) {
     if (std::string why = refused_states(wish.bulk); !why.empty())
       fields.wrong("filter.state", std::move(why));

@@ -22,7 +22,7 @@ void set(Filter& filter, const Condition& condition, const std::string& name, co
     for (const std::string& word : split_words(value)) filter.states.push_back(*state_from(word));
   } else if (name == "kind") {
     filter.kind = kind_from(value);
-  } else if (name == "silence_held") {
+  } else if (name == "outcome_unknown") {
     filter.silence_held = true;
   } else {
     filter.headers.emplace_back(name.substr(kHeaderParam.size()), value);
@@ -91,7 +91,7 @@ Json filter_json(const Filter& f) {
       put(name, written_states(f));
     } else if (name == "kind") {
       put(name, f.kind ? to_word(*f.kind) : "");
-    } else if (name == "silence_held") {
+    } else if (name == "outcome_unknown") {
       put(name, f.silence_held ? "true" : "");
     } else {
       for (const auto& [header, value] : f.headers) put(std::string(kHeaderParam) + header, value);

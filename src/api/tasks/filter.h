@@ -46,7 +46,7 @@ inline constexpr std::array kConditions = std::to_array<Condition>({
     {{"first_failed_before", Param::Is::time, "first failed before"}, &Filter::first_failed_before},
     {{"created_after", Param::Is::time, "created after"}, &Filter::created_after},
     {{"created_before", Param::Is::time, "created before"}, &Filter::created_before},
-    {{"silence_held", Param::Is::word, "only deliveries whose silence is held open", kOnlyTrue}},
+    {{"outcome_unknown", Param::Is::word, "only deliveries whose silence is held open", kOnlyTrue}},
 });
 
 inline constexpr auto kConditionParams = [] {

@@ -41,7 +41,7 @@ AuditFilter audit_filter_of(const Query& query, FieldErrors& errors) {
   filter.limit = page.limit;
   if (!page.cursor.empty()) {
     filter.after = audit_place_of(page.cursor);
-    if (!filter.after) errors.push_back({"cursor", "must be the `next_cursor` of the previous page"});
+    if (!filter.after) errors.push_back({"cursor", "must be the `next` of the previous page"});
   }
   filter.queue = query.text("queue");
   filter.what = query.text("action");
@@ -74,16 +74,16 @@ event::Finish finish(Fields& fields) {
   if (what.succeeded && !what.error.empty()) fields.wrong("error", "only valid with \"result\": \"failed\"");
   what.executor = fields.name("executor").value_or("");
   what.attempt = static_cast<int>(fields.integer("attempt", 1, kMostAttempt).value_or(0));
-  what.even_reported = fields.flag("even_reported").value_or(false);
+  what.even_reported = fields.flag("include_reported").value_or(false);
   if (what.succeeded && what.even_reported)
-    fields.wrong("even_reported", "only valid with \"result\": \"failed\"");
+    fields.wrong("include_reported", "only valid with \"result\": \"failed\"");
   return what;
 }
 
 event::Redrive redrive(Fields& fields, const TargetRules& targets) {
   event::Redrive what{fields.target(targets)};
-  what.even_reported = fields.flag("even_reported").value_or(false);
-  what.even_replaced = fields.flag("even_replaced").value_or(false);
+  what.even_reported = fields.flag("include_reported").value_or(false);
+  what.even_replaced = fields.flag("include_replaced").value_or(false);
   return what;
 }
 
@@ -126,7 +126,8 @@ Response list_tasks(Context& context, const Call& call) {
                [](const TaskRow& row) { return to_json(row); }));
 }
 
-// The task, and ladder_pinned, history, held, silence_held (why its silence is held open), silence, children.
+// The task, and ladder_pinned, history, held, outcome_unknown (why its silence is held open), silence,
+// children.
 Response show_task(Context& context, const Call& call) {
   const TaskId id = task_id_of(call);
   Json json;
@@ -141,7 +142,7 @@ Response show_task(Context& context, const Call& call) {
     for (const AttemptRow& attempt : history) json["history"].push_back(to_json(attempt));
     json["held"] = gate_json(holding_gate(store, task));
     const bool held = is_silence_held(task) && !history.empty();
-    json["silence_held"] = held ? Json(history.back().attempt.error) : Json();
+    json["outcome_unknown"] = held ? Json(history.back().attempt.error) : Json();
     json["silence"] = to_json(silence_of(task, *context.rules()));
     json["children"] = Json::array();
     for (const TaskId child : children_of(store, task)) json["children"].push_back(child.str());
@@ -181,7 +182,7 @@ Response show_audit(Context& context, const Call& call) {
   const auto rows = context.reads.read([&](MysqlStore& store) { return need(store.audit(id)); });
   if (rows.empty()) (void)find_task(context, call);
   return answer(200, page_by_id(
-                         "changes", rows, call.query.page(), [](const AuditRow& row) { return row.id; },
+                         "audit", rows, call.query.page(), [](const AuditRow& row) { return row.id; },
                          [](const AuditRow& row) { return to_json(row); }));
 }
 

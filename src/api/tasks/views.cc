@@ -183,7 +183,7 @@ Json to_json(const AuditPage& page) {
     json["queue"] = text_or_null(row.queue);
     rows.push_back(std::move(json));
   }
-  return {{"audit", std::move(rows)}, {"next_cursor", page.next ? Json(cursor_of(*page.next)) : Json()}};
+  return {{"audit", std::move(rows)}, {"next", page.next ? Json(cursor_of(*page.next)) : Json()}};
 }
 
 }  // namespace rung::api

@@ -10,6 +10,7 @@
 #include "plugin/rabbitmq/topology/probe.h"
 #include "src/api/base/json.h"
 #include "src/cli/shared/command.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/store/ownership.h"
 
@@ -33,18 +34,12 @@ struct Sides {
   }
 };
 
-Result<Sides> look(Session& session, rabbit::Probe& probe) {
-  auto ownership = look_at_ownership(*session.store);
-  if (!ownership) return tl::unexpected(ownership.error());
+Sides look(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker) {
+  Sides sides{need(look_at_ownership(store)), {}, {}};
   // Without an id no mark can be ours.
-  const std::string id = ownership->database.empty() ? "none" : ownership->database;
-  auto report = probe.owner(session.config.broker, {id, false});
-  if (!report) return tl::unexpected(report.error());
-  if (!report->problem.empty()) return tl::unexpected(Error{Error::Kind::refused, report->problem});
-  Sides sides{*std::move(ownership), *std::move(report), {}};
-  const auto nodes = session.store->live_nodes();
-  if (!nodes) return tl::unexpected(nodes.error());
-  for (const NodeRow& node : *nodes) sides.instances.push_back(node.name);
+  sides.report = need(probe.owner(broker, {sides.new_database() ? "none" : sides.ownership.database, false}));
+  if (!sides.report.problem.empty()) throw Failed({Error::Kind::refused, sides.report.problem});
+  for (const NodeRow& node : need(store.live_nodes())) sides.instances.push_back(node.name);
   return sides;
 }
 
@@ -81,61 +76,49 @@ Json to_json(const Sides& sides, bool changed) {
           {"changed", changed}};
 }
 
-Result<void> change(Session& session, rabbit::Probe& probe, const Sides& before) {
-  const BrokerOptions& broker = session.config.broker;
-  const auto id = change_ownership(*session.store, before.report.place);
-  if (!id) return tl::unexpected(id.error());
-  if (auto done = probe.remove_mark(broker); !done) return done;
-  const auto marked = probe.owner(broker, {*id, true});
-  if (!marked) return tl::unexpected(marked.error());
-  if (marked->owner != *id) {
-    return tl::unexpected(Error{Error::Kind::transient,
-                                "another database has just marked the broker: stop "
-                                "its sidecars, then run this again" +
-                                    marked->problem});
-  }
+void change(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker, const Sides& before) {
+  const std::string id = need(change_ownership(store, before.report.place));
+  need(probe.remove_mark(broker));
+  const auto marked = need(probe.owner(broker, {id, true}));
+  if (marked.owner != id)
+    throw Failed({Error::Kind::transient,
+                  "another database has just marked the broker: stop its sidecars, then run this again" +
+                      marked.problem});
   const std::string detail =
       cli_user() + ": this database serves " + describe(before.report.place) +
       "; before: " + (before.ownership.serves ? describe(*before.ownership.serves) : "nothing") +
       "; the broker was marked as served by " + owner_text(before);
-  return session.store->record_event(0, {"ownership_changed", broker.prefix, detail});
+  need(store.record_event(0, {"ownership_changed", broker.prefix, detail}));
 }
 
 int adopt(bool yes) {
-  Session session;
-  if (const int code = load(session.config, ConfigFor::sidecar); code != kSuccess) return code;
-  if (const auto connected = connect_store(session); !connected) return report_error(connected.error());
-  auto probe = rabbit::Probe::open(session.config.broker, *session.clock, kBrokerTimeout);
-  if (!probe) return report_error(probe.error());
-  auto sides = look(session, **probe);
-  if (!sides) return report_error(sides.error());
+  const Config config = load(ConfigFor::sidecar);
+  const SystemClock clock;
+  const auto store = need(open_store(config.store, clock));
+  const auto probe = need(rabbit::Probe::open(config.broker, clock, kBrokerTimeout));
+  const Sides sides = look(*store, *probe, config.broker);
   const bool json = given().json;
-  if (!json) print(text(*sides));
-  if (!yes) {
-    if (json) print_json(to_json(*sides, false));
-    const std::string others = shared(sides->report, sides->instances.size());
-    if (!others.empty()) return report_error(kUserError, others);
-    if (sides->fits()) {
-      if (!json) print("they fit: nothing to do\n");
-      return kSuccess;
-    }
-    return report_error(kUserError,
-                        "nothing was changed: stop whatever else serves this broker or this "
-                        "database, then run `rung adopt --yes`");
-  }
-  if (const auto done = change(session, **probe, *sides); !done) return report_error(done.error());
-  if (json) {
-    if (auto after = look(session, **probe)) print_json(to_json(*after, true));
-  } else {
+  if (!json) print(text(sides));
+  if (yes) {
+    change(*store, *probe, config.broker, sides);
+    if (json) return print_json(to_json(look(*store, *probe, config.broker), true));
     print("changed: they belong together from now on; sidecars notice it within 30 s\n");
+    return kSuccess;
   }
+  if (json) print_json(to_json(sides, false));
+  if (const std::string others = shared(sides.report, sides.instances.size()); !others.empty())
+    throw Failed(kUserError, others);
+  if (!sides.fits())
+    throw Failed(kUserError,
+                 "nothing was changed: stop whatever else serves this broker or this "
+                 "database, then run `rung adopt --yes`");
+  if (!json) print("they fit: nothing to do\n");
   return kSuccess;
 }
 
 }  // namespace
 
 void add_adopt(CLI::App& app, int* exit) {
-  auto yes = std::make_shared<bool>(false);
   CLI::App& c = add_command(
       app, "adopt", "Says that this database serves this broker from now on",
       "Examples:\n"
@@ -146,8 +129,8 @@ void add_adopt(CLI::App& app, int* exit) {
       "stop their flow on a conflict. It never takes more than this command to end one, so first make sure\n"
       "that nothing else serves the broker or the database. See docs/operations.md.",
       Takes::json);
-  c.add_flag("-y,--yes", *yes, "Change both sides; without it, only show them");
-  c.callback([yes, exit] { *exit = adopt(*yes); });
+  add_flag(c, "-y,--yes", "Change both sides; without it, only show them");
+  c.callback([exit, &c] { *exit = adopt(c.count("--yes") > 0); });
 }
 
 }  // namespace rung::cli

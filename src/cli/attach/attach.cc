@@ -71,23 +71,18 @@ AttachOutcome missing_queue(const std::string& queue) {
                 "no queue '" + queue + "' in the virtual host of broker.url" +
                     (pattern ? "; it is taken as a name: --pattern takes a regular expression" : ""));
 }
-std::vector<AttachOutcome> all_failed(const std::vector<std::string>& queues, const Error& error) {
-  return {failed(queues.empty() ? "" : queues.front(), error)};
-}
 
 // Declares the exchange and queue for dead letters, before any policy points there.
-Result<void> declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
+void declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
   const SystemClock clock;
-  auto probe = rabbit::Probe::open(broker, clock, kAmqpTimeout, "attach");
-  if (!probe) return tl::unexpected(probe.error());
-  if (auto declared = (*probe)->declare(broker); !declared) return declared;
+  need(need(rabbit::Probe::open(broker, clock, kAmqpTimeout, "attach"))->declare(broker));
   const std::string ours = rabbit::failed_exchange(broker.prefix);
   const auto exchange = admin.exchange(ours);
-  if (exchange) return {};
-  if (exchange.error().kind != Error::Kind::not_found) return tl::unexpected(exchange.error());
-  return transient(fmt::format(
-      "{} manages a different broker than broker.url: exchange {}, just declared, does not exist there",
-      admin.name(), ours));
+  if (exchange) return;
+  if (exchange.error().kind != Error::Kind::not_found) throw Failed(exchange.error());
+  throw Failed(kUnreachable, fmt::format("{} manages a different broker than broker.url: exchange {}, just "
+                                         "declared, does not exist there",
+                                         admin.name(), ours));
 }
 
 AttachOutcome attached(QueueAdmin& admin, const std::string& queue, const sidecar::AttachPlan& plan) {
@@ -110,16 +105,15 @@ AttachOutcome attached(QueueAdmin& admin, const std::string& queue, const sideca
 
 // A policy takes effect shortly after it was accepted. Removes queues from `waiting` whose policy is in
 // effect.
-Result<void> wait_until_effective(QueueAdmin& admin, std::map<std::string, std::string>& waiting) {
+void wait_until_effective(QueueAdmin& admin, std::map<std::string, std::string>& waiting) {
   for (int poll = 0; poll < kMaxEffectPolls && !waiting.empty(); ++poll) {
     if (poll > 0) std::this_thread::sleep_for(kEffectPollInterval);
     for (auto it = waiting.begin(); it != waiting.end();) {
       const auto facts = admin.queue(it->first);
-      if (!facts && facts.error().kind != Error::Kind::not_found) return tl::unexpected(facts.error());
+      if (!facts && facts.error().kind != Error::Kind::not_found) throw Failed(facts.error());
       it = facts && facts->policy == it->second ? waiting.erase(it) : std::next(it);
     }
   }
-  return {};
 }
 
 // The outcome if no policy needs to be set; nullopt if one does.
@@ -219,20 +213,19 @@ AttachOutcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const s
 // whose dead letters already go elsewhere.
 std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broker,
                                          const std::vector<std::string>& queues, bool named) {
-  const auto vhost = rabbit::read_vhost(admin, broker.prefix, &queues);
-  if (!vhost) return all_failed(queues, vhost.error());
+  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
   std::vector<AttachOutcome> done;
   std::vector<std::pair<std::string, sidecar::AttachPlan>> to_put;
   for (const std::string& queue : queues) {
-    const QueueFacts* facts = vhost->find(queue);
+    const QueueFacts* facts = vhost.find(queue);
     if (facts == nullptr) {
       done.push_back(missing_queue(queue));
       continue;
     }
-    sidecar::AttachPlan plan = sidecar::plan_attach(broker, *facts, *vhost);
+    sidecar::AttachPlan plan = sidecar::plan_attach(broker, *facts, vhost);
     if (auto outcome = outcome_without_policy(queue, *facts, plan, named)) {
       if (plan.action == sidecar::AttachPlan::Action::nothing)
-        outcome->notes = notes_of(*facts, vhost->policies);
+        outcome->notes = notes_of(*facts, vhost.policies);
       done.push_back(*std::move(outcome));
     } else {
       to_put.emplace_back(queue, std::move(plan));
@@ -240,20 +233,18 @@ std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions&
   }
   const bool any = std::ranges::any_of(
       done, [](const AttachOutcome& o) { return std::string_view(o.result) == "already attached"; });
-  if (!to_put.empty() || any) {
-    if (auto made = declare_topology(admin, broker); !made) return all_failed(queues, made.error());
-  }
+  if (!to_put.empty() || any) declare_topology(admin, broker);
   std::map<std::string, std::string> waiting;
   for (const auto& [queue, plan] : to_put) {
     if (auto put = admin.put(plan.policy)) {
       waiting[queue] = plan.policy.name;
       done.push_back(attached(admin, queue, plan));
-      done.back().notes = notes_of(*vhost->find(queue), vhost->policies);
+      done.back().notes = notes_of(*vhost.find(queue), vhost.policies);
     } else {
       done.push_back(failed(queue, put.error()));
     }
   }
-  if (auto waited = wait_until_effective(admin, waiting); !waited) return all_failed(queues, waited.error());
+  wait_until_effective(admin, waiting);
   for (AttachOutcome& outcome : done) {
     const auto it = waiting.find(outcome.queue);
     if (it == waiting.end()) continue;
@@ -267,10 +258,9 @@ std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions&
 
 std::vector<AttachOutcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broker,
                                          const std::vector<std::string>& queues) {
-  const auto vhost = rabbit::read_vhost(admin, broker.prefix, &queues);
-  if (!vhost) return all_failed(queues, vhost.error());
+  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
   std::vector<AttachOutcome> done;
-  for (const std::string& queue : queues) done.push_back(detach_one(admin, broker, queue, *vhost));
+  for (const std::string& queue : queues) done.push_back(detach_one(admin, broker, queue, vhost));
   return done;
 }
 
@@ -339,66 +329,47 @@ int print_manual_commands(const AttachOptions& options, const BrokerOptions& bro
                       (options.detach ? "not detached: " : "not attached: ") + unreachable.message);
 }
 
-// The error in the selection of queues; "" = none.
-std::string selection_error(const AttachOptions& options) {
-  const std::string help = options.detach ? " (see rung detach --help)" : " (see rung attach --help)";
-  if (options.named() && options.queues.empty())
-    return "no queues given: name a queue, or use --pattern or --all" + help;
-  if (!options.named() && !options.queues.empty())
-    return "queue names cannot be combined with --pattern or --all" + help;
-  if (options.all && !options.pattern.empty()) return "--pattern and --all cannot be combined" + help;
-  if (options.print && !options.named())
-    return "--print does not contact the broker, so it needs the queues' names" + help;
-  return {};
-}
-
-// The error in the names of queues; "" = none.
-std::string queue_name_error(const AttachOptions& options, const Config& config) {
+void check_names(const AttachOptions& options, const Config& config) {
   for (const std::string& queue : options.queues) {
-    if (queue.empty() || queue.size() > 255) return "invalid queue name: it must have 1 to 255 bytes";
+    if (queue.empty() || queue.size() > 255)
+      throw Failed(kUserError, "invalid queue name: it must have 1 to 255 bytes");
     for (const char* inlet : {"failed", "results", "delay", "parked"}) {
       if (!options.print && queue == config.rules->targets().own_prefix(queue) + inlet)
-        return queue + " is a queue of Rung itself: its dead letters would loop";
+        throw Failed(kUserError, queue + " is a queue of Rung itself: its dead letters would loop");
     }
-    if (auto why = of_other_group(config, queue); !why.empty()) return why;
+    check_group(config, queue);
   }
-  return {};
 }
 
 // As in RabbitMQ's policies, the regular expression can match anywhere in the name.
-Result<std::optional<std::regex>> pattern_of(const AttachOptions& options) {
-  if (options.pattern.empty()) return std::optional<std::regex>{};
+std::regex pattern_of(const AttachOptions& options) {
   try {
-    return std::optional(std::regex(options.pattern));
+    return std::regex(options.pattern);
   } catch (const std::regex_error& e) {
-    return permanent("--pattern: invalid regular expression: " + std::string(e.what()));
+    throw Failed(kUserError, "--pattern: invalid regular expression: " + std::string(e.what()));
   }
 }
 
 // The queues that --pattern or --all selects: to attach, existing ones; to detach, those with a policy by
 // attach, and those that are attached in any other way. Of groups: those of the chosen one.
-Result<std::vector<std::string>> selected_queues(const AttachOptions& options, const Config& config,
-                                                 QueueAdmin& admin) {
-  auto pattern = pattern_of(options);
-  if (!pattern) return tl::unexpected(pattern.error());
+std::vector<std::string> selected_queues(const AttachOptions& options, const Config& config,
+                                         QueueAdmin& admin) {
+  const std::regex pattern = pattern_of(options);  // an empty one matches all
   std::set<std::string> found;
   const auto add = [&](const std::string& name) {
-    if (!*pattern || std::regex_search(name, **pattern)) found.insert(name);
+    if (std::regex_search(name, pattern)) found.insert(name);
   };
   const std::string& prefix = config.broker.prefix;
   if (options.detach) {
-    const auto vhost = rabbit::read_vhost(admin, prefix);
-    if (!vhost) return tl::unexpected(vhost.error());
-    for (const Policy& policy : vhost->policies) {
+    const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, prefix));
+    for (const Policy& policy : vhost.policies) {
       if (const auto queue = attached_by(policy, prefix)) add(*queue);
     }
-    for (const QueueFacts& facts : vhost->queues) {
-      if (is_attached(vhost->attached(facts).attached) && !is_own_queue(config, facts.name)) add(facts.name);
+    for (const QueueFacts& facts : vhost.queues) {
+      if (is_attached(vhost.attached(facts).attached) && !is_own_queue(config, facts.name)) add(facts.name);
     }
   } else {
-    const auto queues = admin.queues();
-    if (!queues) return tl::unexpected(queues.error());
-    for (const QueueFacts& facts : *queues) {
+    for (const QueueFacts& facts : need(admin.queues())) {
       const auto* group = config.groups.of_queue(facts.name);
       const bool ours = config.groups.empty() || (group != nullptr && group->name == config.groups.own);
       if (ours && !is_own_queue(config, facts.name)) add(facts.name);
@@ -407,12 +378,10 @@ Result<std::vector<std::string>> selected_queues(const AttachOptions& options, c
   return std::vector<std::string>(found.begin(), found.end());
 }
 
-// kSuccess: no task of the queues is under way, or the user detaches them all the same.
-int may_detach(MysqlStore& store, const std::vector<std::string>& queues) {
-  const auto stats = retry_transient([&] { return store.open_by_queue(); });
-  if (!stats) return report_error(stats.error());
+// Returns if no task of the queues is under way, or if the user detaches them all the same.
+void confirm_detach(MysqlStore& store, const std::vector<std::string>& queues) {
   std::map<std::string, std::map<State, std::int64_t>> found;
-  for (const QueueStat& stat : *stats) {
+  for (const QueueStat& stat : need(retry_transient([&] { return store.open_by_queue(); }))) {
     if (std::ranges::find(queues, stat.queue) != queues.end()) found[stat.queue][stat.state] += stat.tasks;
   }
   std::string text;
@@ -424,15 +393,15 @@ int may_detach(MysqlStore& store, const std::vector<std::string>& queues) {
                         text.empty() ? "" : "; ", queue, total, total == 1 ? "task" : "tasks", scheduled,
                         publishing, awaiting);
   }
-  if (text.empty()) return kSuccess;
+  if (text.empty()) return;
   if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0)
-    return report_error(kUserError, text +
-                                        ": once detached, their failures would be lost; --force detaches "
-                                        "anyway (docs/operations.md has how to wait for them)");
+    throw Failed(kUserError, text +
+                                 ": once detached, their failures would be lost; --force detaches "
+                                 "anyway (docs/operations.md has how to wait for them)");
   const bool yes = says_yes(one_line(text) +
                             "\nOnce detached, failures of these tasks are lost. Silence is then no success: "
                             "a person decides on each.\nDetach anyway? [y/N] ");
-  return yes ? kSuccess : report_error(kUserError, "nothing was detached");
+  if (!yes) throw Failed(kUserError, "nothing was detached");
 }
 
 // Sidecars also find out at their next look, but not if the queue is attached again before it.
@@ -453,48 +422,42 @@ void tell_sidecars(QueueAdmin& admin, const std::string& prefix, const std::vect
                  "the sidecars could not be told: " + done.error().message + "; they look by themselves");
 }
 
-Result<void> open_database(const GroupChoice& group, Session& session) {
-  LoadedConfig loaded = load_config(find_config(), ConfigFor::database, group);
+Result<std::unique_ptr<MysqlStore>> open_database(const GroupChoice& group, const Clock& clock) {
+  const LoadedConfig loaded = load_config(find_config(), ConfigFor::database, group);
   if (!loaded.ok()) return permanent(loaded.problems.front().str());
-  session.config = std::move(loaded.config);
-  return connect_store(session);
+  return open_store(loaded.config.store, clock);
 }
 
 int detach(const AttachOptions& options, const Config& config, QueueAdmin& admin,
            const std::vector<std::string>& queues) {
-  const auto policies = admin.policies();
-  if (!policies) return report_error(policies.error());
   std::vector<std::string> attached;  // by attach: the others are left alone
-  for (const Policy& policy : *policies) {
+  for (const Policy& policy : need(admin.policies())) {
     const auto queue = attached_by(policy, config.broker.prefix);
     if (queue && std::ranges::find(queues, *queue) != queues.end()) attached.push_back(*queue);
   }
   if (attached.empty()) return print_outcomes(detach_queues(admin, config.broker, queues));
-  Session session;
-  const auto connected = open_database(group_choice(queues.front()), session);
-  if (!connected && !options.force)
-    return report_error(exit_of(connected.error()),
-                        "tasks under way cannot be counted: " + connected.error().message +
-                            "; --force detaches without counting them");
-  const int code = options.force ? kSuccess : may_detach(*session.store, attached);
-  if (code != kSuccess) return code;
+  const SystemClock clock;
+  const auto store = open_database(group_choice(queues.front()), clock);
+  if (!store && !options.force)
+    throw Failed(exit_of(store.error()), "tasks under way cannot be counted: " + store.error().message +
+                                             "; --force detaches without counting them");
+  if (!options.force) confirm_detach(**store, attached);
   const auto done = detach_queues(admin, config.broker, queues);
   std::vector<std::string> gone;
   for (const AttachOutcome& outcome : done) {
     if (std::string_view(outcome.result) == "detached") gone.push_back(outcome.queue);
   }
-  if (connected) tell_sidecars(admin, config.broker.prefix, gone, *session.store);
+  if (store) tell_sidecars(admin, config.broker.prefix, gone, **store);
   return print_outcomes(done);
 }
 
 int run(const AttachOptions& options) {
-  if (const std::string problem = selection_error(options); !problem.empty())
-    return report_error(kUserError, problem);
-  Config config;
-  const std::string first = options.queues.empty() ? "" : options.queues.front();
-  if (const int code = load(config, ConfigFor::broker, first); code != kSuccess) return code;
-  if (const std::string problem = queue_name_error(options, config); !problem.empty())
-    return report_error(kUserError, problem);
+  if (options.named() && options.queues.empty())
+    throw Failed(kUserError,
+                 std::string("no queues given: name a queue, or use --pattern or --all (see rung ") +
+                     (options.detach ? "detach" : "attach") + " --help)");
+  const Config config = load(ConfigFor::broker, options.queues.empty() ? "" : options.queues.front());
+  check_names(options, config);
   if (options.print) {
     for (const std::string& queue : options.queues)
       print(manual_command(options, config.broker, queue) + "\n");
@@ -506,18 +469,20 @@ int run(const AttachOptions& options) {
                ? print_manual_commands(options, config.broker, admin.error())
                : report_error(admin.error());
   }
-  auto queues = options.named() ? options.queues : selected_queues(options, config, **admin);
-  if (!queues) return report_error(queues.error());
-  if (options.detach) return detach(options, config, **admin, *queues);
-  return print_outcomes(attach_queues(**admin, config.broker, *queues, options.named()));
+  const auto queues = options.named() ? options.queues : selected_queues(options, config, **admin);
+  if (options.detach) return detach(options, config, **admin, queues);
+  return print_outcomes(attach_queues(**admin, config.broker, queues, options.named()));
 }
 
 void add_selection(CLI::App& c, AttachOptions& o, const char* all) {
-  c.add_option("QUEUE", o.queues, "Names of queues");
-  c.add_option("--pattern", o.pattern,
-               "Instead of names: all queues whose name matches this regular expression");
-  c.add_flag("--all", o.all, all);
-  c.add_flag("--print", o.print, "Print the rabbitmqctl commands only; do not contact the broker");
+  CLI::Option* names = c.add_option("QUEUE", o.queues, "Names of queues");
+  CLI::Option* pattern =
+      c.add_option("--pattern", o.pattern,
+                   "Instead of names: all queues whose name matches this regular expression")
+          ->excludes(names);
+  c.add_flag("--all", o.all, all)->excludes(names)->excludes(pattern);
+  c.add_flag("--print", o.print, "Print the rabbitmqctl commands only; do not contact the broker")
+      ->needs(names);
 }
 
 }  // namespace
@@ -543,11 +508,11 @@ std::map<std::string, std::vector<std::string>> matched_queues(const Config& con
   return matched;
 }
 
-std::string of_other_group(const Config& config, const std::string& queue) {
-  const auto* group = config.groups.elsewhere(queue);
-  if (group == nullptr) return {};
-  return "queue '" + queue + "' belongs to group " + group->name + ", not to " + config.groups.own +
-         ": use --group " + group->name + ", or change groups.NAME.queues";
+void check_group(const Config& config, const std::string& queue) {
+  if (const auto* group = config.groups.elsewhere(queue); group != nullptr)
+    throw Failed(kUserError, "queue '" + queue + "' belongs to group " + group->name + ", not to " +
+                                 config.groups.own + ": use --group " + group->name +
+                                 ", or change groups.NAME.queues");
 }
 
 void add_attach(CLI::App& app, int* exit) {

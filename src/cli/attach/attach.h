@@ -23,7 +23,7 @@ bool is_own_queue(const Config& config, std::string_view queue);
 // own, Rung's own, error queues, exclusive queues and streams.
 std::map<std::string, std::vector<std::string>> matched_queues(const Config& config,
                                                                const std::vector<rabbit::QueueFacts>& all);
-// Why the queue cannot be attached to the chosen group: it belongs to another one. "" = it can.
-std::string of_other_group(const Config& config, const std::string& queue);
+// The command ends if the queue belongs to another group than the chosen one.
+void check_group(const Config& config, const std::string& queue);
 
 }  // namespace rung::cli

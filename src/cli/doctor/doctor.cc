@@ -122,10 +122,9 @@ std::string findings_json(const std::vector<Finding>& findings) {
 }
 
 int run() {
-  Config config;
-  if (const int code = load(config, ConfigFor::check); code != kSuccess) return code;
+  const Config config = load(ConfigFor::check);
   if (!config.groups.empty() && config.groups.own.empty())
-    return report_error(kUserError, which_group(config.groups));
+    throw Failed(kUserError, which_group(config.groups));
   Findings out;
   out.ok("config", find_config() + " is valid");
   const SystemClock clock;

@@ -29,20 +29,16 @@ class Findings {
  public:
   using Status = Finding::Status;
 
-  void ok(std::string name, std::string what) {
-    all.push_back({std::move(name), Status::ok, std::move(what), {}});
+  void add(std::string name, Status status, std::string what, std::string fix = {}, bool away = false) {
+    all.push_back({std::move(name), status, std::move(what), std::move(fix), away});
   }
+  void ok(std::string name, std::string what) { add(std::move(name), Status::ok, std::move(what)); }
+  void skip(std::string name, std::string what) { add(std::move(name), Status::skipped, std::move(what)); }
   void warn(std::string name, std::string what, std::string fix) {
-    all.push_back({std::move(name), Status::warn, std::move(what), std::move(fix)});
+    add(std::move(name), Status::warn, std::move(what), std::move(fix));
   }
   void wrong(std::string name, std::string what, std::string fix) {
-    all.push_back({std::move(name), Status::wrong, std::move(what), std::move(fix)});
-  }
-  void unreachable(std::string name, std::string what, std::string fix) {
-    all.push_back({std::move(name), Status::wrong, std::move(what), std::move(fix), true});
-  }
-  void skip(std::string name, std::string what) {
-    all.push_back({std::move(name), Status::skipped, std::move(what), {}});
+    add(std::move(name), Status::wrong, std::move(what), std::move(fix));
   }
 
   std::vector<Finding> all;

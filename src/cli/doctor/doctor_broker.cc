@@ -95,8 +95,8 @@ class BrokerCheck {
     } else {
       const std::string where =
           config_.broker.other_urls.empty() ? url_.host_port(5672) : "any of broker.urls";
-      out_.unreachable("broker.login", "cannot connect to " + where + ": " + error.message,
-                       "start RabbitMQ, or correct host and port of broker.url");
+      out_.add("broker.login", Findings::Status::wrong, "cannot connect to " + where + ": " + error.message,
+               "start RabbitMQ, or correct host and port of broker.url", true);
     }
     if (!reached) out_.skip("broker.vhost", "not connected");
     for (const char* name : {"broker.permissions", "broker.topology"}) out_.skip(name, "not connected");
@@ -290,11 +290,8 @@ class BrokerCheck {
     for (QueueNote& note : quorum_notes(*facts, vhost()->policies, config_.rules->queue(queue).silence))
       notes.push_back(std::move(note));
     for (const QueueNote& note : notes) {
-      if (note.fine()) {
-        out.ok(name + "." + note.name, note.what);
-      } else {
-        out.warn(name + "." + note.name, note.what, note.fix);
-      }
+      out.add(name + "." + note.name, note.fine() ? Findings::Status::ok : Findings::Status::warn, note.what,
+              note.fix);
     }
     // One that is not attached passes nothing on: its consumers publish their failures themselves.
     if (attached && facts->type == "classic" && inlet_type() == "quorum")
@@ -313,11 +310,9 @@ class BrokerCheck {
     const auto found =
         rabbit::judge_settings(config_.broker.prefix, config_.broker.rabbitmq.queue_type, *state);
     for (const rabbit::SettingFinding& one : found) {
-      if (one.harm == rabbit::Harm::fatal) {
-        out_.wrong("settings." + one.subject, one.what, one.mend);
-      } else {
-        out_.warn("settings." + one.subject, one.what, one.mend);
-      }
+      const bool fatal = one.harm == rabbit::Harm::fatal;
+      out_.add("settings." + one.subject, fatal ? Findings::Status::wrong : Findings::Status::warn, one.what,
+               one.mend);
     }
     if (found.empty())
       out_.ok("settings",

@@ -39,8 +39,8 @@ void not_connected(const Url& url, const Error& error, Findings& out) {
   const std::string name = "database.login";
   const std::string rejected = "the database rejected user '" + url.user + "': " + error.message;
   if (error.kind == Error::Kind::transient) {
-    out.unreachable(name, "cannot connect to " + url.host_port(3306) + ": " + error.message,
-                    "start the database, or correct host and port of store.url");
+    out.add(name, Findings::Status::wrong, "cannot connect to " + url.host_port(3306) + ": " + error.message,
+            "start the database, or correct host and port of store.url", true);
   } else if (error.message.find("to database") != std::string::npos) {
     out.wrong("database.grants", error.message,
               "GRANT SELECT, INSERT, UPDATE, DELETE, ... ON `" + url.path + "`.* TO '" + url.user +
@@ -91,11 +91,7 @@ void check_settings(const Database& db, Findings& out) {
   if (db.variable("innodb_flush_log_at_trx_commit") == "1")
     out.ok("database.flush", "commits are flushed to disk (innodb_flush_log_at_trx_commit = 1)");
   for (const ServerRisk& risk : server_risks(db.facts.variables)) {
-    if (risk.serves) {
-      out.warn(risk.name, risk.what, risk.fix);
-    } else {
-      out.wrong(risk.name, risk.what, risk.fix);
-    }
+    out.add(risk.name, risk.serves ? Findings::Status::warn : Findings::Status::wrong, risk.what, risk.fix);
   }
   const std::int64_t packet = std::atoll(db.variable("max_allowed_packet").c_str());
   const std::string is = "max_allowed_packet is " + std::to_string(packet / (1024 * 1024)) + " MB";

@@ -12,32 +12,12 @@
 #include "src/api/base/message.h"
 #include "src/api/queues/rules.h"
 #include "src/cli/shared/command.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
 namespace rung::cli {
 namespace {
-
-struct ExplainOptions {
-  bool explain = false;
-  std::string queue, error, type, reason, tag, age;
-  std::vector<std::string> headers;  // NAME=VALUE
-  int attempt = 0;                   // retries so far, the failed one included; 0 = the first delivery failed
-};
-
-// A failure as the options describe it, for POST /v1/simulate.
-Result<Json> failure_of(const ExplainOptions& o) {
-  Json failure = {{"queue", o.queue},   {"error", o.error},     {"error_type", o.type},     {"tag", o.tag},
-                  {"reason", o.reason}, {"attempt", o.attempt}, {"headers", Json::object()}};
-  if (!o.age.empty()) failure["age"] = o.age;
-  for (const std::string& header : o.headers) {
-    const auto equals = header.find('=');
-    if (equals == std::string::npos || equals == 0)
-      return permanent("--header " + header + ": write NAME=VALUE");
-    failure["headers"][header.substr(0, equals)] = header.substr(equals + 1);
-  }
-  return failure;
-}
 
 std::string to_text(const Json& explained, const std::string& queue, const RuleBook& rules) {
   const std::string& list = rules.queue(queue).rules;
@@ -54,53 +34,23 @@ std::string to_text(const Json& explained, const std::string& queue, const RuleB
          "\ncause: " + (cause.empty() ? "(no words)" : cause) + "\n";
 }
 
-// Adds --explain, and the options that need it.
-void add_explain_options(CLI::App& check, ExplainOptions& o) {
-  CLI::Option* explain =
-      check.add_flag("--explain", o.explain,
-                     "Print what would happen to a failure, which rule decides, and the text of its cause");
-  const std::vector<CLI::Option*> all = {
-      check.add_option(
-          "--queue", o.queue,
-          "Print which entry of the config this queue follows; with --explain: where the message failed"),
-      check.add_option("--error", o.error, "Error text (header retry-error)"),
-      check.add_option("--type", o.type, "Error type (header retry-error-type)"),
-      check.add_option("--reason", o.reason, "rejected, expired, maxlen, delivery_limit, returned or silent")
-          ->check(CLI::IsMember(failure_reasons())),
-      check.add_option("--header", o.headers, "NAME=VALUE; may be repeated"),
-      check.add_option("--tag", o.tag, "Tag of the message (property type)"),
-      check.add_option("--attempt", o.attempt, "Which retry failed; 0: the first delivery")
-          ->check(CLI::Range(0, 1'000'000)),
-      check.add_option("--age", o.age, "Time since the first failure, e.g. 2h"),
-  };
-  // Alone, --queue says which entry the queue follows.
-  for (CLI::Option* option : all) {
-    if (option != all.front()) option->needs(explain);
-  }
-  explain->needs(all.front());
-}
-
 // --queue alone: which entry of the config the queue follows.
-int explain_queue(const ExplainOptions& options) {
-  Config config;
-  if (const int code = load(config, ConfigFor::check, options.queue); code != kSuccess) return code;
-  print(given().json ? dump(api::queue_config_json(*config.rules, options.queue)) + "\n"
-                     : lines(describe_queue(config, options.queue), 0));
-  return kSuccess;
+int explain_queue(const std::string& queue) {
+  const Config config = load(ConfigFor::check, queue);
+  return print_answer(api::queue_config_json(*config.rules, queue),
+                      [&](const Json&) { return lines(describe_queue(config, queue), 0); });
 }
 
-int explain(const ExplainOptions& options) {
-  Config config;
-  if (const int code = load(config, ConfigFor::check, options.queue); code != kSuccess) return code;
+int explain(const CLI::App& c, std::span<const Field> fields, const std::string& queue) {
+  const Config config = load(ConfigFor::check, queue);
   const RuleBook& rules = *config.rules;
-  const auto failure = failure_of(options);
-  if (!failure) return report_error(failure.error());
+  Json request = {{"queue", queue}};
+  read_fields(c, fields, EpochMs{}, request);
   try {
-    const Json explained = api::explain_failure(*failure, rules, config.store.cause_rules.get());
-    print(given().json ? dump(explained) + "\n" : lines(to_text(explained, options.queue, rules), 0));
-    return kSuccess;
+    return print_answer(api::explain_failure(request, rules, config.store.cause_rules.get()),
+                        [&](const Json& explained) { return lines(to_text(explained, queue, rules), 0); });
   } catch (const api::Problem& e) {
-    return report_error({Error::Kind::permanent, "--" + e.detail});
+    throw Failed(kUserError, "--" + e.detail);
   }
 }
 
@@ -125,18 +75,11 @@ Json check_json(const LoadedConfig& loaded) {
 }
 
 int check() {
-  if (!given().json) {
-    Config config;
-    if (const int code = load_any(config, ConfigFor::check); code != kSuccess) return code;
-    print(lines(describe(config), 0));
+  if (!given().json || find_config().empty()) {  // load() reports where it looked
+    print(lines(describe(load(ConfigFor::check, {}, true)), 0));
     return kSuccess;
   }
-  const std::string path = find_config();
-  if (path.empty()) {
-    Config config;
-    return load(config, ConfigFor::check);  // reports where it looked
-  }
-  const LoadedConfig loaded = load_config(path, ConfigFor::check, group_choice());
+  const LoadedConfig loaded = load_config(find_config(), ConfigFor::check, group_choice());
   print_json(check_json(loaded));
   return loaded.ok() ? kSuccess : kUserError;
 }
@@ -144,6 +87,17 @@ int check() {
 }  // namespace
 
 void add_check(CLI::App& app, int* exit) {
+  static constexpr Field kQueue{
+      "queue", Is::text, "QUEUE",
+      "Print which entry of the config this queue follows; with --explain: where the message failed"};
+  static constexpr Field kFailure[] = {
+      {"error", Is::text, "TEXT", "Error text (header retry-error)"},
+      {"error_type", Is::text, "TEXT", "Error type (header retry-error-type)", "--type"},
+      {"reason", Is::text, "TEXT", "rejected, expired, maxlen, delivery_limit, returned or silent"},
+      {"headers", Is::pairs, "NAME=VALUE", "A header of the message; may be repeated", "--header"},
+      {"tag", Is::text, "TEXT", "Tag of the message (property type)"},
+      {"attempt", Is::number, "N", "Which retry failed; 0: the first delivery", {}, {}, 0, 1e6},
+      {"age", Is::duration, "DURATION", "Time since the first failure, e.g. 2h"}};
   CLI::App& c = add_command(app, "check", "Validates the config and prints its ladders",
                             "Examples:\n"
                             "  rung check -c rung.yaml\n"
@@ -153,14 +107,19 @@ void add_check(CLI::App& app, int* exit) {
                             "server. A file named in the\n"
                             "config that cannot be read here is only a warning; rung run needs it.",
                             Takes::json);
-  auto options = std::make_shared<ExplainOptions>();
-  add_explain_options(c, *options);
-  c.callback([options, exit] {
-    if (options->explain) {
-      *exit = explain(*options);
-    } else {
-      *exit = options->queue.empty() ? check() : explain_queue(*options);
-    }
+  add_fields(c, {&kQueue, 1});
+  add_fields(c, kFailure);
+  c.get_option("--reason")->check(CLI::IsMember(failure_reasons()));
+  CLI::Option* with =
+      add_flag(c, "--explain",
+               "Print what would happen to a failure, which rule decides, and the text of its cause")
+          .needs("--queue");
+  for (const Field& field : kFailure) c.get_option(flag_of(field))->needs(with);
+  c.callback([exit, &c] {
+    const std::string queue = value_of(c, "--queue");
+    *exit = c.count("--explain") > 0 ? explain(c, kFailure, queue)
+            : queue.empty()          ? check()
+                                     : explain_queue(queue);
   });
 }
 
@@ -191,27 +150,23 @@ int dialects(const std::string& wanted) {
   Config config;
   config.dialects = built_in_dialects();
   // With a config, its own dialects too. None is needed.
-  if (!find_config().empty()) {
-    if (const int code = load(config, ConfigFor::check); code != kSuccess) return code;
-  }
+  if (!find_config().empty()) config = load(ConfigFor::check);
   if (!wanted.empty()) {
     const auto found = config.dialects.find(wanted);
     if (found == config.dialects.end())
-      return report_error(kNotFound, "no dialect '" + wanted + "': `rung dialects` lists them");
-    print(given().json ? dump(dialect_json(*found->second)) + "\n" : details(*found->second));
-    return kSuccess;
+      throw Failed(kNotFound, "no dialect '" + wanted + "': `rung dialects` lists them");
+    return print_answer(dialect_json(*found->second), [&](const Json&) { return details(*found->second); });
   }
-  if (given().json) {
-    Json json = {{"dialects", Json::array()}};
-    for (const auto& [name, dialect] : config.dialects) json["dialects"].push_back(dialect_json(*dialect));
-    return print_json(json);
-  }
-  using enum Table::Align;
-  Table table({{"NAME", left}, {"VERSIONS", left, 12, 1}, {"WHAT", left}});
-  for (const auto& [name, dialect] : config.dialects)
-    table.row({name, dialect->versions.empty() ? "-" : dialect->versions, dialect->about});
-  print(table.str(Terminal::of_stdout()));
-  return kSuccess;
+  Json json = {{"dialects", Json::array()}};
+  for (const auto& [name, dialect] : config.dialects) json["dialects"].push_back(dialect_json(*dialect));
+  return print_answer(json, [](const Json& all) {
+    using enum Table::Align;
+    return Table({{"NAME", left, 0, 0, text_cell("name")},
+                  {"VERSIONS", left, 12, 1, text_cell("versions")},
+                  {"WHAT", left, 0, 0, text_cell("about")}},
+                 part_of(all, "dialects"))
+        .str();
+  });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "levels/duration.h"
 #include "src/cli/shared/command.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/core/base/clock.h"
 #include "src/net/http_client.h"
@@ -25,19 +26,14 @@ void add_run(CLI::App& app, int* exit) {
                             Takes::config);
   c.callback([exit] {
     const std::string path = find_config();
-    Config none;  // without a file load() reports where it looked
-    *exit = path.empty() ? load(none, ConfigFor::sidecar) : sidecar::run(path, group_choice());
+    if (path.empty()) load(ConfigFor::sidecar);  // reports where it looked
+    *exit = sidecar::run(path, group_choice());
   });
 }
 
 // rung healthcheck: asks this machine's sidecar over HTTP whether it is ready. For a container's HEALTHCHECK:
 // the image has neither a shell nor curl.
 namespace {
-
-struct HealthcheckOptions {
-  bool live = false;
-  std::string timeout = "3s";
-};
 
 constexpr int kOk = 200;
 
@@ -49,26 +45,23 @@ void report_problems(const nlohmann::json& answer) {
   }
 }
 
-int healthcheck(const HealthcheckOptions& options) {
-  const auto timeout = levels::parse_duration(options.timeout);
-  if (!timeout) return report_error(kUserError, "--timeout: " + timeout.error());
-  Config config;
-  if (const int code = load(config, ConfigFor::health); code != kSuccess) return code;
+int healthcheck(bool live, Ms timeout) {
+  const Config config = load(ConfigFor::health);
   if (config.http.listen.empty())
-    return report_error(kUserError,
-                        "http.listen is not set: without it the sidecar cannot be asked, e.g. "
-                        "http: { listen: \"127.0.0.1:8025\" }");
+    throw Failed(kUserError,
+                 "http.listen is not set: without it the sidecar cannot be asked, e.g. "
+                 "http: { listen: \"127.0.0.1:8025\" }");
   // Not verified: the certificate names the host as others see it. No secret is sent, and the answer decides
   // nothing beyond this exit code.
-  const Ms half = std::max(*timeout / 2, Ms{1});  // 0 would mean: no limit
+  const Ms half = std::max(timeout / 2, Ms{1});  // 0 would mean: no limit
   net::HttpClient client(
       {.base = sidecar::own_url(config.http), .verify = false, .connecting = half, .answering = half});
-  const net::HttpReply reply = client.send("GET", options.live ? "/healthz" : "/readyz");
-  if (reply.status == 0) return report_error(kUnreachable, sidecar::own_url(config.http) + " " + reply.error);
+  const net::HttpReply reply = client.send("GET", live ? "/healthz" : "/readyz");
+  if (reply.status == 0) throw Failed(kUnreachable, sidecar::own_url(config.http) + " " + reply.error);
   const auto answer = nlohmann::json::parse(reply.body, nullptr, false);
   if (given().json) print(reply.body + "\n");
   if (reply.status == kOk) {
-    if (!given().json) print(options.live ? "live\n" : "ready\n");
+    if (!given().json) print(live ? "live\n" : "ready\n");
     return kSuccess;
   }
   const std::string detail = answer.is_object() ? answer.value("detail", "") : "";
@@ -80,7 +73,8 @@ int healthcheck(const HealthcheckOptions& options) {
 }  // namespace
 
 void add_healthcheck(CLI::App& app, int* exit) {
-  auto o = std::make_shared<HealthcheckOptions>();
+  static constexpr Field kTimeout{"timeout", Is::duration, "DURATION",
+                                  "Give up after this long (default: 3s)"};
   CLI::App& c =
       add_command(app, "healthcheck", "Asks the sidecar on this machine over HTTP whether it is ready",
                   "Examples:\n"
@@ -92,27 +86,24 @@ void add_healthcheck(CLI::App& app, int* exit) {
                   "database, use rung "
                   "stats.",
                   Takes::json);
-  c.add_flag("--live", o->live, "Ask /healthz instead of /readyz");
-  c.add_option("--timeout", o->timeout, "Give up after this long")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  c.callback([o, exit] { *exit = healthcheck(*o); });
+  add_flag(c, "--live", "Ask /healthz instead of /readyz");
+  add_fields(c, {&kTimeout, 1});
+  c.callback([exit, &c] {
+    const auto timeout = levels::parse_duration(value_of(c, "--timeout"));
+    *exit = healthcheck(c.count("--live") > 0, timeout.value_or(Ms{3000}));
+  });
 }
 
 namespace {
 
 int migrate() {
-  Config config;
-  if (const int code = load(config, ConfigFor::database); code != kSuccess) return code;
+  Config config = load(ConfigFor::database);
   config.store.migrate = true;  // store.migrate only concerns `rung run`
   const SystemClock clock;
-  const auto store = open_mysql_store(config.store, clock);
-  if (!store) return report_error(store.error());
-  const auto created = (*store)->migrate();
-  if (!created) return report_error(created.error());
-  if (given().json) return print_json(Json{{"created", *created}});
-  print(created->empty() ? "schema is up to date\n" : *created + " created\n");
-  return kSuccess;
+  const auto created = need(need(open_mysql_store(config.store, clock))->migrate());
+  return print_answer({{"created", created}}, [&](const Json&) {
+    return created.empty() ? "schema is up to date\n" : created + " created\n";
+  });
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "src/cli/service/api.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "src/api/base/query.h"
 #include "src/core/base/hex.h"
 #include "src/core/base/utf8.h"
 
@@ -9,7 +11,7 @@ namespace rung::cli {
 namespace {
 
 constexpr std::size_t kMostShown = 4000;  // bytes of a text that the server writes for people
-constexpr std::size_t kMostPages = 1'000'000, kMostRows = 1'000'000;
+constexpr std::size_t kMostPages = 10'000, kMostRows = 1'000'000;
 
 }  // namespace
 
@@ -51,19 +53,30 @@ std::string Answer::text(std::string_view member) const {
   return clean_utf8(text_of(json, member), kMostShown);
 }
 
-std::string Answer::wrong(bool with_fields, const std::string& prefix) const {
-  std::string out;
-  for (const Json& one : part_of(json, "errors")) {
-    std::string field = text_of(one, "field");
-    if (field.starts_with(prefix + ".")) field.erase(0, prefix.size() + 1);
-    if (field == prefix) field = "body";
-    out += (out.empty() ? "" : "; ") + (with_fields ? field + ": " : "") + text_of(one, "detail");
+std::string option_for(std::string_view member) {
+  // What the option is called where the member is not.
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"filter.", ""},
+      {"elsewhere.", "to-"},
+      {"set_headers", "set-header"},
+      {"body_base64", "body"},
+      {"unset_headers", "unset-header"}};
+  std::string flag(member);
+  for (const auto& [of, begin] : kNames) {
+    if (flag.starts_with(of)) flag.replace(0, of.size(), begin);
   }
-  return clean_utf8(out, kMostShown);
+  // The name of a header stays as it is.
+  if (flag.starts_with(api::kHeaderParam)) return "--header " + flag.substr(api::kHeaderParam.size());
+  std::ranges::replace(flag, '_', '-');
+  return "--" + flag;
 }
 
 Error error_of(const Answer& answer) {
-  return {answer.status == 404 ? Error::Kind::not_found : Error::Kind::permanent, answer.text("detail")};
+  std::string what = answer.text("detail");
+  if (const Json& errors = part_of(answer.json, "errors"); errors.is_array() && !errors.empty())
+    what = clean_utf8(option_for(text_of(errors.front(), "field")) + ": " + text_of(errors.front(), "detail"),
+                      kMostShown);
+  return {answer.status == 404 ? Error::Kind::not_found : Error::Kind::permanent, std::move(what)};
 }
 
 Result<Json> Api::good(Result<Answer> answer) {
@@ -102,13 +115,10 @@ Result<Json> read_page(Api& api, const std::string& path, Parameters parameters,
   const Json& rows = part_of(*page, list);
   if (!rows.is_array()) return tl::unexpected(api.strange(std::string("not as Rung writes it: ") + list));
   if (rows.size() > limit) return tl::unexpected(api.strange("a page that is longer than asked for"));
-  const std::string next = next_of_page(*page);
-  if (!next.empty() && (next == cursor || rows.empty()))
-    return tl::unexpected(api.strange("a page that leads to itself"));
+  const std::string next = text_of(*page, "next");
+  if (!next.empty() && next == cursor) return tl::unexpected(api.strange("a page that leads to itself"));
   return page;
 }
-
-std::string next_of_page(const Json& page) { return text_of(page, "next") + text_of(page, "next_cursor"); }
 
 Result<Json> read_rows(Api& api, const std::string& path, const Parameters& parameters, const char* list,
                        std::size_t most, std::string cursor) {
@@ -117,7 +127,7 @@ Result<Json> read_rows(Api& api, const std::string& path, const Parameters& para
     auto page = read_page(api, path, parameters, list, most - rows.size(), cursor);
     if (!page) return page;
     for (Json& row : (*page)[list]) rows.push_back(std::move(row));
-    cursor = next_of_page(*page);
+    cursor = text_of(*page, "next");
     if (cursor.empty() || rows.size() >= most) {
       (*page)[list] = std::move(rows);
       return page;

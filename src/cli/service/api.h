@@ -44,9 +44,6 @@ struct Answer {
   bool good() const { return status >= 200 && status < 300; }
   // A member of a problem, cut to a length for people; "" = it has none, or no text.
   std::string text(std::string_view member) const;
-  // What is wrong with the request, field by field: "delay: missing; queue: ..."; "" = nothing. `prefix`: of
-  // the fields of one of several, which is left out.
-  std::string wrong(bool with_fields, const std::string& prefix = {}) const;
 };
 
 class Api {
@@ -74,6 +71,9 @@ class Api {
   Result<EpochMs> now();
 };
 
+// The option of a member of a request: "due_before" -> "--due-before".
+std::string option_for(std::string_view member);
+// Of a wrong member of the request it names the option.
 Error error_of(const Answer& answer);
 
 // "/v1/tasks" + {"queue", "a b"} -> "/v1/tasks?queue=a%20b"; empty values are left out.
@@ -81,11 +81,10 @@ using Parameters = std::vector<std::pair<std::string, std::string>>;
 std::string with_query(std::string path, const Parameters& parameters);
 
 // A page of a list: at most `limit` rows, at most kRowsAPage. The answer has the rows in the member `list`,
-// and the cursor of the next page in `next`, or `next_cursor`.
+// and the cursor of the next page in `next`.
 inline constexpr std::size_t kRowsAPage = 1000;
 Result<Json> read_page(Api& api, const std::string& path, Parameters parameters, const char* list,
                        std::size_t limit, const std::string& cursor);
-std::string next_of_page(const Json& page);
 // The last page that it takes to read `most` rows, with all of them.
 Result<Json> read_rows(Api& api, const std::string& path, const Parameters& parameters, const char* list,
                        std::size_t most = SIZE_MAX, std::string cursor = {});

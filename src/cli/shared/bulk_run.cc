@@ -15,7 +15,7 @@
 #include "src/api/tasks/filter.h"
 #include "src/bridge/changes/bulk.h"
 #include "src/cli/service/api.h"
-#include "src/cli/shared/filter.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/hex.h"
@@ -134,7 +134,7 @@ class Progress {
 // Returns when the bulk is no longer running, or has been paused by Ctrl-C.
 Result<Json> watch(Session& session, Json bulk) {
   const Interrupts interrupts;
-  const Clock& clock = *session.clock;
+  const Clock& clock = session.clock;
   Progress progress(bulk, clock);
   std::string held, told;
   bool alone = false;
@@ -166,37 +166,23 @@ std::string summary_of(Session& session, const Json& bulk) {
                      one_line(tasks_of(session, bulk)));
 }
 
-// POST /v1/bulks. An error names the option instead of the field.
-Result<Json> ask(Session& session, const Json& request) {
-  auto answer = session.api->call("POST", "/v1/bulks", &request);
-  if (!answer || answer->good() || part_of(answer->json, "errors").empty())
-    return Api::good(std::move(answer));
-  const Json& first = part_of(answer->json, "errors").front();
-  std::string option = text_of(first, "field");
-  for (const auto& [of, begin] : {std::pair("filter.", ""), {"elsewhere.", "to-"}}) {
-    if (option.starts_with(of)) option.replace(0, std::string_view(of).size(), begin);
-  }
-  return permanent(option_for(option) + ": " + text_of(first, "detail"));
-}
-
 // How many tasks match, and what a person is told before a redrive.
 Result<Json> dry_run(Session& session, Json request, const std::string& by = {}) {
   request["dry_run"] = true;
   if (!by.empty()) request["by"] = by;
-  return ask(session, request);
+  return session.api->post("/v1/bulks", request);
 }
 
 // Asks before anything is stored: a prompt can be left by Ctrl-C, or by closing the terminal. Then no more
 // tasks are taken than were confirmed.
-int confirm(Session& session, const Json& counted, const Json& filter, Json& request) {
+void confirm(Session& session, const Json& counted, const Json& filter, Json& request) {
   const std::int64_t total = number_of(counted, "count");
-  if (total == 0) return kSuccess;
+  if (total == 0) return;
   const bool more = flag_of(counted, "or_more");
   const Json shown = {{"action", request["action"]}, {"filter", filter}, {"total", total}};
   if (!says_yes((more ? "at least: " : "") + summary_of(session, shown) + "? [y/N] "))
-    return report_error(kUserError, "nothing was changed");
+    throw Failed(kUserError, "nothing was changed");
   if (!more) request["limit"] = total;
-  return kSuccess;
 }
 
 int print_matching(const Json& counted, const Json& filter) {
@@ -220,45 +206,41 @@ void tell_notes(const Json& counted) {
 }
 
 // Of a redrive for which nothing is left: another one has the tasks.
-int report_none(Session& session, const Json& request, const Json& ended, bool json) {
-  if (request["action"] == "redrive") {
-    const auto counted = dry_run(session, request);
-    if (!counted) return report_error(counted.error());
-    if (const auto total = number_of(*counted, "count"); total > 0)
-      return report_error(kUserError,
-                          fmt::format("the {} matching {} in a redrive that is running or paused: "
-                                      "rung bulk list; rung bulk resume or abort BULK",
-                                      total, total == 1 ? "task is" : "tasks are"));
-  }
-  print(json ? dump(ended) + "\n"
-             : "no tasks match (" + one_line(filter_flags(part_of(ended, "filter"))) + ")\n");
+int report_none(Session& session, const Json& request, const Json& ended) {
+  const std::int64_t taken =
+      request["action"] == "redrive" ? number_of(need(dry_run(session, request)), "count") : 0;
+  if (taken > 0)
+    throw Failed(kUserError, fmt::format("the {} matching {} in a redrive that is running or paused: "
+                                         "rung bulk list; rung bulk resume or abort BULK",
+                                         taken, taken == 1 ? "task is" : "tasks are"));
+  print_answer(ended, [](const Json& bulk) {
+    return "no tasks match (" + one_line(filter_flags(part_of(bulk, "filter"))) + ")\n";
+  });
   suggest_queue(session, text_of(request["filter"], "queue"));
   return kSuccess;
 }
 
 // Why the states of the filter make no sense for the action, and what would; "" if they do.
-std::string refused_filter(const FilterOptions& filter, BulkAction action) {
-  NewBulk states;
-  states.action = action;
-  if (read_filter({{}, filter.states, {}}, EpochMs{}, states.filter) != kSuccess) return {};
-  std::string why = refused_states(states);
+std::string refused_filter(const std::string& states, BulkAction action) {
+  NewBulk asked;
+  asked.action = action;
+  asked.filter = api::filter_of({{"state", states}});
+  std::string why = refused_states(asked);
   if (why.empty()) return {};
   why += ": leave --state out";
-  const auto has = [&](const char* word) {
-    return std::ranges::find(filter.states, word) != filter.states.end();
-  };
-  if (has("parked")) why += "; `rung redrive` sends parked tasks again";
+  const auto is_parked = [](State state) { return state == State::parked; };
+  if (std::ranges::any_of(asked.filter.states, is_parked)) why += "; `rung redrive` sends parked tasks again";
   return why;
 }
 
-int print_result(const Json& bulk, bool json) {
-  if (json) print_json(bulk);
+int print_result(const Json& bulk) {
+  if (given().json) print_json(bulk);
   const std::string state = text_of(bulk, "state"), id = bulk_name(bulk);
   const std::int64_t done = number_of(bulk, "done"), total = number_of(bulk, "total");
   if (state == "done") {
     // As with a single id: an error if every task was refused.
     if (done > 0 && number_of(bulk, "refused") == done) return report_error(kUserError, outcome_of(bulk));
-    if (!json) print(outcome_of(bulk) + "\n");
+    if (!given().json) print(outcome_of(bulk) + "\n");
     return kSuccess;
   }
   if (state == "stopped") {
@@ -276,42 +258,50 @@ int print_result(const Json& bulk, bool json) {
 
 }  // namespace
 
-void add_bulk_options(CLI::App& c, BulkOptions& o) {
+void add_bulk_options(CLI::App& c, BulkOptions& o, BulkAction action) {
+  static constexpr Field kBulk[] = {{"limit",
+                                     Is::number,
+                                     "N",
+                                     "With a filter: at most so many tasks, those received first",
+                                     {},
+                                     {},
+                                     1,
+                                     api::kMostCounted},
+                                    {"rate",
+                                     Is::real,
+                                     "N",
+                                     "With a filter: maximum rate, in tasks per second",
+                                     {},
+                                     {},
+                                     kLeastBulkRate,
+                                     1e6}};
+  static constexpr Field kCare[] = {
+      {"canary",
+       Is::number,
+       "N",
+       "With a filter: send so many first, and the others only if these succeed",
+       {},
+       {},
+       1,
+       kMostCanary},
+      {"watch", Is::duration, "DURATION",
+       "How long to wait for an answer to each task of the canary; then silence counts as the queue's "
+       "config says (default: as long as the queue's own silence)",
+       "--wait-answer,--watch"},
+      {"ramp", Is::flag, "", "Begin at 1 per second and double every 10 s, up to --rate (default: 100)"},
+      {"stop_on_failures", Is::text, "PERCENT",
+       "Stop if more than this share of the last 10,000 sent has failed, e.g. 5%"},
+      {"careful", Is::flag, "", "Where not given otherwise: --canary 10 --rate 100 --stop-on-failures 5%"}};
+  o.filter = conditions(!is_finish(action));
+  o.request.assign(std::begin(kBulk), std::end(kBulk));
+  add_fields(c, o.filter, "Which tasks");
   c.add_flag("-y,--yes", o.yes, "With a filter: do not ask for confirmation");
   CLI::Option* dry = c.add_flag("--dry-run,--count", o.dry_run, "With a filter: only count the tasks");
   add_count_by(c, o.by)->needs(dry);
-  c.add_option_function<std::int64_t>(
-       "--limit", [&o](std::int64_t n) { o.request["limit"] = n; },
-       "With a filter: at most so many tasks, those received first")
-      ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, api::kMostCounted));
-  c.add_option_function<double>(
-       "--rate", [&o](double rate) { o.request["rate"] = rate; },
-       "With a filter: maximum rate, in tasks per second")
-      ->type_name("N")
-      ->check(CLI::Range(kLeastBulkRate, 1e6));
-}
-
-void add_care_options(CLI::App& c, BulkOptions& o) {
-  c.option_defaults()->group("How carefully");
-  c.add_option_function<std::int64_t>(
-       "--canary", [&o](std::int64_t n) { o.request["canary"] = n; },
-       "With a filter: send so many first, and the others only if these succeed")
-      ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, kMostCanary));
-  c.add_option_function<std::string>(
-       "--watch", [&o](const std::string& time) { o.request["watch"] = time; },
-       "How long to wait for an answer to each task of the canary; then silence counts as the queue's "
-       "config says (default: as long as the queue's own silence)")
-      ->type_name("DURATION");
-  c.add_flag_callback(
-      "--ramp", [&o] { o.request["ramp"] = true; },
-      "Begin at 1 per second and double every 10 s, up to --rate");
-  c.add_option_function<std::string>(
-       "--stop-on-failures", [&o](const std::string& share) { o.request["stop_on_failures"] = share; },
-       "Stop if more than this share of the last 10,000 sent has failed, e.g. 5%")
-      ->type_name("PERCENT");
-  c.option_defaults()->group("Options");
+  add_fields(c, o.request);
+  if (action != BulkAction::redrive) return;
+  add_fields(c, kCare, "How carefully");
+  o.request.insert(o.request.end(), std::begin(kCare), std::end(kCare));
 }
 
 std::string tasks_of(Session& session, const Json& bulk) {
@@ -347,58 +337,57 @@ Result<Json> control_bulk(Session& session, const std::string& id, const std::st
   return Api::good(std::move(answer));
 }
 
-int watch_bulk(Session& session, Json bulk, bool json) {
+int watch_bulk(Session& session, Json bulk) {
   const std::string id = bulk_name(bulk);
   auto ended = watch(session, std::move(bulk));
-  if (ended) return print_result(*ended, json);
+  if (ended) return print_result(*ended);
   const int code = report_error(ended.error());
-  print_error_line(
-      fmt::format("rung: bulk {0} goes on on the server: `rung bulk pause {0}` pauses it", id));
+  print_error_line(fmt::format("rung: bulk {0} goes on on the server: `rung bulk pause {0}` pauses it", id));
   return code;
 }
 
-int make_bulk(const FilterOptions& filter, const BulkOptions& options, BulkAction action, Json request) {
+int make_bulk(const CLI::App& c, const BulkOptions& options, BulkAction action, Json request) {
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
-  if (!options.dry_run && !options.yes && !can_ask) {
-    return report_error(
-        kUserError,
-        "changing many tasks needs confirmation, and there is no terminal: use --yes (--dry-run "
-        "only counts)");
-  }
-  if (const std::string why = refused_filter(filter, action); !why.empty())
-    return report_error(kUserError, why);
-  if (const int code = check_count_by(options.by); code != kSuccess) return code;
-  Session session;
-  if (const int code = open_service(session, filter.queue()); code != kSuccess) return code;
+  if (!options.dry_run && !options.yes && !can_ask)
+    throw Failed(kUserError,
+                 "changing many tasks needs confirmation, and there is no terminal: use --yes (--dry-run "
+                 "only counts)");
+  const Parameters known = read_params(c, options.filter, EpochMs{});
+  const auto states = std::ranges::find(known, "state", &Parameters::value_type::first);
+  if (const auto why = refused_filter(states == known.end() ? "" : states->second, action); !why.empty())
+    throw Failed(kUserError, why);
+  Session session(value_of(c, "--queue"));
   NewBulk asked;
   asked.action = action;
-  if (const int code = read_filter(filter, session.now, asked.filter); code != kSuccess) return code;
+  api::FieldErrors wrong;
+  asked.filter = api::read_filter(read_params(c, options.filter, session.now), "", wrong);
+  if (!wrong.empty()) throw Failed(kUserError, option_for(wrong.front().field) + ": " + wrong.front().detail);
   request["action"] = to_word(action);
   request["filter"] = api::filter_json(of_bulk(asked));
-  request.update(options.request);
+  read_fields(c, options.request, session.now, request);
+  if (request.erase("careful") > 0) {
+    Json careful = {{"canary", 10}, {"rate", 100}, {"stop_on_failures", "5%"}};
+    careful.update(request);
+    request = std::move(careful);
+  }
   Json shown = request["filter"];
   if (request.contains("limit")) shown["limit"] = dump(request["limit"]);
   if (action == BulkAction::redrive || options.dry_run || !options.yes) {
     const auto counted = dry_run(session, request, options.by);
     const bool needed = options.dry_run || !options.yes;
-    if (!counted && (needed || !counted.error().is_transient())) return report_error(counted.error());
+    if (!counted && (needed || !counted.error().is_transient())) throw Failed(counted.error());
     if (!counted)
       print_error_line("rung: what has expired is not known: " + one_line(counted.error().message));
     if (counted) tell_notes(*counted);
     if (options.dry_run && given().json) return print_json(*counted);
     if (options.dry_run) return print_matching(*counted, shown);
-    if (const int code = options.yes ? kSuccess : confirm(session, *counted, shown, request);
-        code != kSuccess)
-      return code;
+    if (!options.yes) confirm(session, *counted, shown, request);
   }
-  auto made = ask(session, request);
-  if (!made) return report_error(made.error());
-  if (number_of(*made, "total") == 0) {
-    const auto ended = control_bulk(session, text_of(*made, "id"), "abort");
-    return ended ? report_none(session, request, *ended, given().json) : report_error(ended.error());
-  }
-  print_error_line(fmt::format("rung: {}, bulk {}", summary_of(session, *made), bulk_name(*made)));
-  return watch_bulk(session, *std::move(made), given().json);
+  Json made = need(session.api->post("/v1/bulks", request));
+  if (number_of(made, "total") == 0)
+    return report_none(session, request, need(control_bulk(session, text_of(made, "id"), "abort")));
+  print_error_line(fmt::format("rung: {}, bulk {}", summary_of(session, made), bulk_name(made)));
+  return watch_bulk(session, std::move(made));
 }
 
 std::string bar(std::int64_t done, std::int64_t total, int cells) {

@@ -4,9 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/filter.h"
+#include "src/cli/shared/options.h"
 #include "src/core/base/clock.h"
 #include "src/store/bulks.h"
 
@@ -17,19 +18,19 @@ class App;
 namespace rung::cli {
 
 struct BulkOptions {
+  std::vector<Field> filter;   // which tasks
+  std::vector<Field> request;  // "rate", "limit", "canary", ...
   bool yes = false, dry_run = false;
-  std::string by;                 // of a dry run: what to count by
-  Json request = Json::object();  // what else was given: "rate", "limit", "canary", ...
+  std::string by;  // of a dry run: what to count by
 };
-void add_care_options(CLI::App& command, BulkOptions& options);
-void add_bulk_options(CLI::App& command, BulkOptions& options);
+void add_bulk_options(CLI::App& command, BulkOptions& options, BulkAction action);
 
-// Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and watches. `request`:
-// for POST /v1/bulks; the filter and the options are added.
-int make_bulk(const FilterOptions& filter, const BulkOptions& options, BulkAction action, Json request);
+// Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and watches.
+// `request`: for POST /v1/bulks; the filter and the options are added.
+int make_bulk(const CLI::App& command, const BulkOptions& options, BulkAction action, Json request);
 
 // Shows its progress until it has ended or is paused, and says if no sidecar runs. Ctrl-C pauses it.
-int watch_bulk(Session& session, Json bulk, bool json);
+int watch_bulk(Session& session, Json bulk);
 
 // Pauses, resumes or aborts it: the bulk as it is then. One that has ended keeps its state.
 Result<Json> control_bulk(Session& session, const std::string& id, const std::string& action,

@@ -181,19 +181,12 @@ GroupChoice group_choice(const std::string& queue) {
   return {named != nullptr ? named : "", "RUNG_GROUP", queue};
 }
 
-int load(Config& config, ConfigFor purpose, const std::string& queue) {
-  if (const int code = load_any(config, purpose, queue); code != kSuccess) return code;
-  if (config.api.url.empty() || purpose == ConfigFor::api || purpose == ConfigFor::reading) return kSuccess;
-  return report_error(kUserError, find_config() + ": " + std::string(kOnlyApi));
-}
-
-int load_any(Config& config, ConfigFor purpose, const std::string& queue) {
+Config load(ConfigFor purpose, const std::string& queue, bool any) {
   const std::string path = find_config();
-  if (path.empty()) {
-    return report_error(kUserError,
-                        "no config file: give -c FILE or set $RUNG_CONFIG; there is no ./rung.yaml and no "
-                        "/etc/rung/rung.yaml");
-  }
+  if (path.empty())
+    throw Failed(kUserError,
+                 "no config file: give -c FILE or set $RUNG_CONFIG; there is no ./rung.yaml and no "
+                 "/etc/rung/rung.yaml");
   LoadedConfig loaded = load_config(path, purpose, group_choice(queue));
   const auto tell = [](const std::string& what) {
     const std::string line = one_line(what) + "\n";
@@ -204,75 +197,58 @@ int load_any(Config& config, ConfigFor purpose, const std::string& queue) {
     warning.what.insert(0, "warning: ");
     tell(warning.str());
   }
-  if (!loaded.ok()) return kUserError;
-  config = std::move(loaded.config);
-  return kSuccess;
+  if (!loaded.ok()) throw Failed(kUserError, "");
+  const bool by_api = any || purpose == ConfigFor::api || purpose == ConfigFor::reading;
+  if (!loaded.config.api.url.empty() && !by_api)
+    throw Failed(kUserError, path + ": " + std::string(kOnlyApi));
+  return std::move(loaded.config);
 }
 
-int open_service(Session& session, const std::string& queue, ConfigFor purpose) {
-  if (!given().api.url.empty()) {
-    session.config.api = given().api;
-  } else if (const int code = load(session.config, purpose, queue); code != kSuccess) {
-    return code;
-  }
-  auto connected = connect(session);
-  return connected ? static_cast<int>(kSuccess) : report_error(connected.error());
-}
-
-namespace {
-
-Result<std::unique_ptr<MysqlStore>> open_store(Session& session) {
-  session.config.store.migrate = false;
-  auto store = open_mysql_store(session.config.store, *session.clock);
+Result<std::unique_ptr<MysqlStore>> open_store(StoreOptions options, const Clock& clock) {
+  options.migrate = false;
+  auto store = open_mysql_store(std::move(options), clock);
   if (!store) return store;
   if (auto good = (*store)->check_schema(); !good) return tl::unexpected(good.error());
   return store;
 }
 
-Result<void> begin(Session& session, std::unique_ptr<Api> api) {
-  session.api = std::move(api);
-  const auto now = session.api->now();
-  if (!now) return tl::unexpected(now.error());
-  session.now = *now;
-  return {};
+namespace {
+
+Config config_of_session(const std::string& queue, ConfigFor purpose) {
+  if (given().api.url.empty()) return load(purpose, queue);
+  Config config;
+  config.api = given().api;
+  return config;
 }
 
 }  // namespace
 
-Result<void> connect(Session& session) {
-  if (!session.config.api.url.empty()) {
-    auto client = api_client(session.config.api);
-    return client ? begin(session, *std::move(client)) : tl::unexpected(client.error());
-  }
-  auto store = open_store(session);
-  if (!store) return tl::unexpected(store.error());
-  return begin(session, local_api(session.config, *session.clock, cli_user(), *std::move(store)));
-}
-
-Result<void> connect_store(Session& session) {
-  auto store = open_store(session);
-  if (!store) return tl::unexpected(store.error());
-  session.store = *std::move(store);
-  return {};
-}
+Session::Session(const std::string& queue, ConfigFor purpose)
+    : config(config_of_session(queue, purpose)),
+      api(need(config.api.url.empty() ? open_store(config.store, clock).map([this](auto store) {
+        return local_api(config, clock, cli_user(), std::move(store));
+      })
+                                      : api_client(config.api))),
+      now(need(api->now())) {}
 
 CLI::Option* add_watch(CLI::App& command, bool& watch) {
   return command.add_flag("--watch", watch, "Refresh every 2 s until Ctrl-C");
 }
 
 int open_and_draw(bool again, const std::string& queue, const std::function<int(Session&)>& draw) {
-  Session session;
-  if (const int code = open_service(session, queue, ConfigFor::reading); code != kSuccess) return code;
+  Session session(queue, ConfigFor::reading);
   if (!again) return draw(session);
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   for (;;) {
-    const auto now = session.api->now();
-    if (!now) return report_error(now.error());
-    session.now = *now;
+    session.now = need(session.api->now());
     print((terminal ? "\x1b[H\x1b[2J" : "") + std::string("every 2s, Ctrl-C to stop: ") +
-          format_utc(*now).substr(0, 19) + " UTC\n\n");
-    const int code = draw(session);
-    if (code == kUnreachable) return code;
+          format_utc(session.now).substr(0, 19) + " UTC\n\n");
+    try {
+      draw(session);
+    } catch (const Failed& error) {
+      if (error.exit == kUnreachable) throw;
+      report_error(error.exit, error.what());
+    }
     if (!terminal) print("\n");
     std::this_thread::sleep_for(std::chrono::seconds{2});
   }

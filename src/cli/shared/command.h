@@ -4,8 +4,11 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "src/cli/service/api.h"
@@ -46,10 +49,23 @@ std::vector<const CLI::Option*> program_options(const CLI::App& command);
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
                       const std::string& footer, Takes takes = Takes::service);
 
+Exit exit_of(const Error& error);  // transient: kUnreachable; not_found: kNotFound; otherwise kUserError
 // Prints one line to stderr; returns `code`.
 int report_error(Exit code, std::string_view what);
-int report_error(const Error& error);  // transient: kUnreachable; not_found: kNotFound; otherwise kUserError
-Exit exit_of(const Error& error);
+int report_error(const Error& error);
+
+// Ends the command: main() prints it as report_error() does.
+struct Failed : std::runtime_error {
+  Failed(Exit code, const std::string& what) : std::runtime_error(what), exit(code) {}
+  explicit Failed(const Error& error) : Failed(exit_of(error), error.message) {}
+  Exit exit;
+};
+// The value; without one the command ends.
+template <typename T>
+T need(Result<T> result) {
+  if (!result) throw Failed(result.error());
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
 
 // -c, $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml, whichever comes first. "" = none.
 std::string find_config();
@@ -57,34 +73,33 @@ std::string find_config();
 // --group, or $RUNG_GROUP, or the group that has `queue`.
 GroupChoice group_choice(const std::string& queue = {});
 
-// Loads the config for this purpose. Prints errors and warnings, one per line; returns kUserError on errors.
-// `queue`: the queue that the command is about.
-// One with only an API is an error, unless for ConfigFor::api and reading.
-int load(Config& config, ConfigFor purpose, const std::string& queue = {});
-// The same; for ConfigFor::check it may have only an API.
-int load_any(Config& config, ConfigFor purpose, const std::string& queue = {});
+// Loads the config for this purpose. Prints errors and warnings, one per line; the command ends on errors.
+// `queue`: the queue that the command is about. One with only an API is an error, unless for ConfigFor::api
+// and reading, or with `any`.
+Config load(ConfigFor purpose, const std::string& queue = {}, bool any = false);
 
-// The config, and the API: over a store with a matching schema, or an instance's. Only `rung migrate` and
-// `rung run` create the schema: here a typo in store.url would leave a database behind.
+// A store with a matching schema. Only `rung migrate` and `rung run` create it: here a typo in store.url
+// would leave a database behind.
+Result<std::unique_ptr<MysqlStore>> open_store(StoreOptions options, const Clock& clock);
+
+// The config, and the API: over a store as open_store() opens it, or an instance's.
 struct Session {
-  std::unique_ptr<const Clock> clock = std::make_unique<SystemClock>();  // the stores keep a reference
-  Config config;
-  std::unique_ptr<MysqlStore> store;  // of connect_store() alone
-  std::unique_ptr<Api> api;           // nullptr: not connected
-  EpochMs now;                        // the database's clock, when the session was opened
+  // `queue`: the queue that the command is about. A command that needs no rules is ConfigFor::reading. The
+  // command ends if it cannot be opened.
+  explicit Session(const std::string& queue = {}, ConfigFor purpose = ConfigFor::api);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const SystemClock clock{};
+  const Config config;
+  std::unique_ptr<Api> api;  // refers to both
+  EpochMs now;               // the database's clock, when the session was opened
 };
-// Prints errors. A command that needs no rules is ConfigFor::reading.
-int open_service(Session& session, const std::string& queue = {}, ConfigFor purpose = ConfigFor::api);
-// Connects with the session's config; does not print errors.
-Result<void> connect(Session& session);
-// The same, with a store of its own. REQUIRES: the config has a database.
-Result<void> connect_store(Session& session);
 
 // Adds --watch. Use the returned option for excludes().
 CLI::Option* add_watch(CLI::App& command, bool& watch);
-// Opens a session for reading, for `queue` if it is not empty, and draws; prints errors. If `again`
-// (--watch): every 2 s until Ctrl-C, or until the database is unreachable; on a terminal each output replaces
-// the previous one.
+// Opens a session for reading, for `queue` if it is not empty, and draws. If `again` (--watch): every 2 s
+// until Ctrl-C, or until the database is unreachable; on a terminal each output replaces the previous one.
 int open_and_draw(bool again, const std::string& queue, const std::function<int(Session&)>& draw);
 
 // The user for the audit: "alice@host (cli)". Through sudo: the user who called it.

@@ -77,12 +77,10 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 Candidates known_queues() {
+  Session session("", ConfigFor::reading);
+  const Json known = need(read_rows(*session.api, "/v1/queues", {}, "queues"));
   Candidates found;
-  Session session;
-  if (open_service(session, "", ConfigFor::reading) != kSuccess) return found;
-  const auto known = read_rows(*session.api, "/v1/queues", {}, "queues");
-  for (const Json& one : known ? part_of(*known, "queues") : Json())
-    found.emplace_back(text_of(one, "queue"), "");
+  for (const Json& one : part_of(known, "queues")) found.emplace_back(text_of(one, "queue"), "");
   return found;
 }
 

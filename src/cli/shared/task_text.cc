@@ -177,18 +177,17 @@ int print_json(const Json& json) {
   return kSuccess;
 }
 
-int print_answer(const Result<Json>& answer, const std::function<std::string(const Json&)>& text) {
-  if (!answer) return report_error(answer.error());
-  print(given().json ? dump(*answer) + "\n" : text(*answer));
+int print_answer(const Json& answer, const std::function<std::string(const Json&)>& text) {
+  print(given().json ? dump(answer) + "\n" : text(answer));
   return kSuccess;
 }
 
 std::string more_text(const std::string& what, const Json& page) {
-  const std::string next = next_of_page(page);
+  const std::string next = text_of(page, "next");
   return next.empty() ? next : "\n" + what + ": add --cursor " + one_line(next) + " for the next page\n";
 }
 
-Result<std::string> read_bytes(const std::string& file) {
+std::string read_bytes(const std::string& file) {
   std::FILE* const in = file == "-" ? stdin : std::fopen(file.c_str(), "rb");
   std::string bytes;
   std::array<char, 65536> piece{};
@@ -197,7 +196,7 @@ Result<std::string> read_bytes(const std::string& file) {
   const bool failed = in == nullptr || std::ferror(in) != 0;  // a closed stdin, a directory
   const std::string why = std::strerror(errno);
   if (in != nullptr && in != stdin) (void)std::fclose(in);
-  if (failed) return permanent("cannot read " + (file == "-" ? "stdin" : file) + ": " + why);
+  if (failed) throw Failed(kUserError, "cannot read " + (file == "-" ? "stdin" : file) + ": " + why);
   return bytes;
 }
 
@@ -215,50 +214,47 @@ std::string path_of(const Json& task) { return "/v1/tasks/" + percent_encode(tex
 
 namespace {
 
-Result<Json> list_by_message_id(Api& api, const std::string& id) {
-  const auto missing = not_found("no task with retry-id or message-id '" + id + "'");
-  if (id.empty()) return missing;
-  auto page = read_page(api, "/v1/tasks", {{"message_id", id}}, "tasks", 2, "");
-  if (!page) return page;
-  if ((*page)["tasks"].empty()) return missing;
-  return std::move((*page)["tasks"]);
+// The newest, and whether it is the only one; null: there is none.
+std::pair<Json, bool> newest_of_message(Api& api, const std::string& id) {
+  if (id.empty()) return {};
+  const Json page = need(read_page(api, "/v1/tasks", {{"message_id", id}}, "tasks", 2, ""));
+  const Json& tasks = part_of(page, "tasks");
+  return {tasks.empty() ? Json() : tasks.front(), tasks.size() == 1};
+}
+
+Failed several_tasks(const std::string& message_id) {
+  return {kUserError, "several tasks have the message-id '" + message_id + "': `rung list --message-id " +
+                          message_id + "` has their retry-ids"};
 }
 
 }  // namespace
 
-Result<Json> find_task(Api& api, const std::string& id, bool& more) {
+Failed no_such_task(const std::string& id) {
+  return {kNotFound, "no task with retry-id or message-id '" + id + "'"};
+}
+
+std::optional<std::string> id_of_message(Api& api, const std::string& message_id) {
+  const auto [task, alone] = newest_of_message(api, message_id);
+  if (task.is_null()) return std::nullopt;
+  if (!alone) throw several_tasks(message_id);
+  return text_of(task, "retry_id");
+}
+
+Json find_task(Session& session, const std::string& id, bool one) {
   if (const auto task_id = TaskId::parse(id)) {
-    auto task = api.get("/v1/tasks/" + task_id->str());
-    if (task || task.error().kind != Error::Kind::not_found) return task;
+    auto task = session.api->get("/v1/tasks/" + task_id->str());
+    if (task || task.error().kind != Error::Kind::not_found) return need(std::move(task));
   }
-  const auto tasks = list_by_message_id(api, id);
-  if (!tasks) return tl::unexpected(tasks.error());
-  more = tasks->size() > 1;
-  return api.get(path_of(tasks->front()));
-}
-
-Result<std::string> id_of_message(Api& api, const std::string& message_id) {
-  const auto tasks = list_by_message_id(api, message_id);
-  if (!tasks) return tl::unexpected(tasks.error());
-  if (tasks->size() > 1)
-    return permanent("several tasks have the message-id '" + message_id + "': `rung list --message-id " +
-                     message_id + "` has their retry-ids");
-  return text_of(tasks->front(), "retry_id");
-}
-
-int open_task(const std::string& id, Session& session, Json& task) {
-  if (const int code = open_service(session); code != kSuccess) return code;
-  bool more = false;
-  auto found = find_task(*session.api, id, more);
-  if (!found) return report_error(found.error());
-  task = *std::move(found);
-  if (more) {
+  const auto [task, alone] = newest_of_message(*session.api, id);
+  if (task.is_null()) throw no_such_task(id);
+  if (!alone && one) throw several_tasks(id);
+  if (!alone) {
     const std::string hint = fmt::format(
         "rung: showing the newest task of message-id {0}; for all of them: rung list --message-id {0}\n",
         one_line(id));
     std::fwrite(hint.data(), 1, hint.size(), stderr);
   }
-  return kSuccess;
+  return need(session.api->get(path_of(task)));
 }
 
 std::string next_of(Session& session, Json task) {
@@ -292,12 +288,6 @@ std::string held_text(const Json& json) {
 
 std::string cause_name(const Json& cause) {
   return error_line(text_of(cause, "error_type"), text_of(cause, "sample"));
-}
-
-void add_target(const Target& target, Json& body) {
-  if (!target.queue.empty()) body["queue"] = target.queue;
-  if (!target.exchange.empty()) body["exchange"] = target.exchange;
-  if (!target.routing_key.empty()) body["routing_key"] = target.routing_key;
 }
 
 std::string joined(std::initializer_list<std::string> parts) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,29 +31,26 @@ std::string first_error(std::string_view origin_json);
 // Never throws: invalid UTF-8 is replaced.
 std::string dump(const Json& json, bool pretty = true);
 int print_json(const Json& json);  // to stdout, and a line end; returns kSuccess
-// With --json the answer, else its text, or the error. Returns the exit code.
-int print_answer(const Result<Json>& answer, const std::function<std::string(const Json&)>& text);
+// With --json the answer, else its text; returns kSuccess.
+int print_answer(const Json& answer, const std::function<std::string(const Json&)>& text);
 
 // "\nmore tasks match: add --cursor ... for the next page\n"; "" for the last page.
 std::string more_text(const std::string& what, const Json& page);
 
 // All of a file's bytes; "-" = stdin.
-Result<std::string> read_bytes(const std::string& file);
+std::string read_bytes(const std::string& file);
 // A message's body for people and scripts: UTF-8 text with control characters escaped; otherwise every byte
 // that is not printable ASCII as \xNN.
 std::string printable_body(std::string_view body);
 
 // "/v1/tasks/249107395289088".
 std::string path_of(const Json& task);
-// The details of a task by its retry-id or, if there is none, by message-id: then of the newest. `more`:
-// others have that message-id, too.
-Result<Json> find_task(Api& api, const std::string& id, bool& more);
-// The retry-id of the task with this message-id. Errors: not_found; permanent: several have it.
-Result<std::string> id_of_message(Api& api, const std::string& message_id);
-
-// Opens the session and finds the task of this retry-id or message-id; prints errors, and a note if the
-// message-id has several tasks.
-int open_task(const std::string& id, Session& session, Json& task);
+// The retry-id of the task with this message-id; nullopt: there is none. The command ends if several have it.
+std::optional<std::string> id_of_message(Api& api, const std::string& message_id);
+Failed no_such_task(const std::string& id);
+// The details of a task by its retry-id or, if there is none, by message-id: then of the newest, and if there
+// are others that is said, or with `one` the command ends.
+Json find_task(Session& session, const std::string& id, bool one = false);
 
 // "queue orders: breaker open until ...": what holds tasks back, and the command that ends it.
 std::string held_text(const Json& gate);
@@ -64,9 +62,6 @@ std::string changed_line(Session& session, const std::string& id, const Json& ta
 
 // Of a cause, for people: its type, and the first line of its error.
 std::string cause_name(const Json& cause);
-
-// Adds the members that a request names a target by: queue, or exchange and routing_key.
-void add_target(const Target& target, Json& body);
 
 // The parts that are not empty: "a, b".
 std::string joined(std::initializer_list<std::string> parts);

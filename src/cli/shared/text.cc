@@ -123,6 +123,11 @@ std::string moment(EpochMs t, EpochMs now) {
   return time_style() == TimeStyle::utc ? text : text + " (" + relative(t, now) + ")";
 }
 
+std::string moment_of(const api::Json& json, const char* name, EpochMs now) {
+  const auto time = time_of(json, name);
+  return time ? moment(*time, now) : "";
+}
+
 std::string relative(EpochMs t, EpochMs now) {
   if (time_style() == TimeStyle::utc) return to_rfc3339(t).substr(0, 19) + "Z";
   const Ms away = t - now;
@@ -160,6 +165,13 @@ std::string lines(std::string_view text, std::size_t indent) {
   }
 }
 
+std::string detail(std::string_view label, std::string_view text) {
+  constexpr std::size_t kLabel = 14;
+  if (text.empty()) return {};
+  return paint(label, Colour::dim) + std::string(kLabel - std::min(kLabel, label.size()), ' ') +
+         lines(text, kLabel) + "\n";
+}
+
 std::string shorten(std::string_view text, std::size_t columns) {
   if (columns == 0 || width(text) <= columns) return std::string(text);
   return std::string(text.substr(0, fitting(text, columns - 1))) + std::string(kEllipsis);
@@ -186,7 +198,8 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std
 }
 
 void Table::note(const std::string& text, Colour colour) {
-  notes_.push_back({rows_.size(), Cell(one_line(text), colour)});
+  RUNG_REQUIRE(columns_.size() > 1);
+  rows_.push_back({Cell(one_line(text), colour)});
 }
 
 Table::Table(std::vector<Column> columns, const api::Json& rows) : columns_(std::move(columns)) {
@@ -253,7 +266,8 @@ std::vector<std::size_t> Table::widths(const Terminal& terminal, bool cut) const
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) widths.push_back(width(column.title));
   for (const auto& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i].text));
+    for (std::size_t i = 0; row.size() == columns_.size() && i < row.size(); ++i)
+      widths[i] = std::max(widths[i], width(row[i].text));
   }
   if (cut && terminal.width > 0) fit(widths, terminal.width);
   if (cut && terminal.width == 0) widths.back() = std::min(widths.back(), kLoose);
@@ -264,46 +278,36 @@ std::string Table::str(const Terminal& terminal, bool cut) const {
   const std::vector<std::size_t> room = widths(terminal, cut);
   const std::size_t last = columns_.size() - 1;
   const bool wraps = wraps_ && cut && terminal.width > 0;
-  std::string out;
-  // Returns what the last column has no room for.
-  const auto line = [&](const auto& text_of, const auto& colour_at) {
-    std::string text;
-    std::vector<std::string> more;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      if (room[i] == 0) continue;
-      std::string cell = shorten(text_of(i), room[i]);
-      if (wraps && i == last) {
-        more = wrapped(text_of(i), room[i], kWrappedLines);
-        cell = more.front();
-      }
-      const std::string painted = paint(cell, colour_at(i), terminal);
-      const std::string pad(room[i] - width(cell), ' ');
-      if (!text.empty()) text += std::string(kGap, ' ');
-      text += columns_[i].align == Align::right ? pad + painted : painted + pad;
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    out += text + "\n";
-    return more;
-  };
   std::size_t indent = 0;
   for (std::size_t i = 0; i < last; ++i) indent += room[i] > 0 ? room[i] + kGap : 0;
-  std::size_t noted = 0;
-  const auto add_notes = [&](std::size_t rows) {
-    for (; noted < notes_.size() && notes_[noted].after == rows; ++noted) {
-      const Cell& text = notes_[noted].text;
-      for (const std::string& part : wrapped(text.text, cut ? terminal.width : 0, kWrappedLines))
-        out += paint(part, text.colour, terminal) + "\n";
+  std::string out;
+  const auto line = [&](const std::vector<Cell>& cells) {
+    std::string text, below;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (room[i] == 0) continue;
+      std::vector<std::string> parts = {shorten(cells[i].text, room[i])};
+      if (wraps && i == last) parts = wrapped(cells[i].text, room[i], kWrappedLines);
+      const std::string painted = paint(parts.front(), cells[i].colour, terminal);
+      const std::string pad(room[i] - width(parts.front()), ' ');
+      if (!text.empty()) text += std::string(kGap, ' ');
+      text += columns_[i].align == Align::right ? pad + painted : painted + pad;
+      for (std::size_t part = 1; part < parts.size(); ++part)
+        below += std::string(indent, ' ') + paint(parts[part], cells[i].colour, terminal) + "\n";
     }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out += text + "\n" + below;
   };
-  line([&](std::size_t i) { return columns_[i].title; }, [](std::size_t) { return Colour::bold; });
-  add_notes(0);
-  for (std::size_t n = 0; n < rows_.size(); ++n) {
-    const auto& row = rows_[n];
-    const auto more =
-        line([&](std::size_t i) { return row[i].text; }, [&](std::size_t i) { return row[i].colour; });
-    for (std::size_t i = 1; i < more.size(); ++i)
-      out += std::string(indent, ' ') + paint(more[i], row[last].colour, terminal) + "\n";
-    add_notes(n + 1);
+  std::vector<Cell> titles;
+  for (const Column& column : columns_) titles.emplace_back(column.title, Colour::bold);
+  line(titles);
+  for (const std::vector<Cell>& row : rows_) {
+    if (row.size() == columns_.size()) {
+      line(row);
+      continue;
+    }
+    const Cell& note = row.front();
+    for (const std::string& part : wrapped(note.text, cut ? terminal.width : 0, kWrappedLines))
+      out += paint(part, note.colour, terminal) + "\n";
   }
   return out;
 }

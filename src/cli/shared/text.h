@@ -23,7 +23,7 @@ struct Terminal {
 };
 
 enum class Colour { none = 0, bold = 1, dim = 2, red = 31, green = 32, yellow = 33 };  // as in ECMA-48
-std::string paint(std::string_view text, Colour colour, const Terminal& terminal);
+std::string paint(std::string_view text, Colour colour, const Terminal& terminal = Terminal::of_stdout());
 Colour colour_of(State state);
 Colour colour_of(Outcome outcome);
 
@@ -43,6 +43,8 @@ std::string relative(EpochMs t, EpochMs now);
 std::string age(EpochMs since, EpochMs now);
 // "2026-11-21 17:05:00.000 UTC (in 4m12s)"; with --utc without what is in parentheses.
 std::string moment(EpochMs t, EpochMs now);
+// Of that member; "" without a time.
+std::string moment_of(const api::Json& json, const char* name, EpochMs now);
 
 // Terminal columns of `text` (wide characters count as two). REQUIRES: no control characters.
 std::size_t width(std::string_view text);
@@ -51,6 +53,8 @@ std::string one_line(std::string_view text);
 // The same, but keeps line breaks, and replaces a tab by two spaces; indents each line after the first by
 // `indent`.
 std::string lines(std::string_view text, std::size_t indent);
+// "label         text", and a line end; further lines are below the text. "" without a text.
+std::string detail(std::string_view label, std::string_view text);
 // `text` in lines of at most `columns`, broken between words where that wastes less than a third of the line.
 // At most `most` lines; the last one then ends with an ellipsis. 0 columns = one line.
 std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std::size_t most);
@@ -94,20 +98,15 @@ class Table {
   void wrap_last() { wraps_ = true; }
   // Shortens or drops columns so that a line fits the terminal: first the last column, then those that allow
   // it. Without a terminal only the last column is shortened, to kLoose, if `cut` is set.
-  std::string str(const Terminal& terminal, bool cut = true) const;
+  std::string str(const Terminal& terminal = Terminal::of_stdout(), bool cut = true) const;
 
  private:
   static constexpr std::size_t kLoose = 72, kLeastOfLast = 12, kGap = 2, kWrapped = 40, kWrappedLines = 10;
-  struct Note {
-    std::size_t after;  // so many rows
-    Cell text;
-  };
   // The width of each column; 0 = dropped.
   std::vector<std::size_t> widths(const Terminal& terminal, bool cut) const;
   void fit(std::vector<std::size_t>& widths, std::size_t room) const;
   std::vector<Column> columns_;
-  std::vector<std::vector<Cell>> rows_;
-  std::vector<Note> notes_;
+  std::vector<std::vector<Cell>> rows_;  // a note is a row of one cell
   bool wraps_ = false;
 };
 

@@ -11,53 +11,34 @@
 
 #include "levels/duration.h"
 #include "src/cli/shared/command.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
 namespace rung::cli {
 namespace {
 
-struct StatsOptions {
-  std::string max_overdue = "1m";
-  bool watch = false;
-};
-
 std::string problem_text(const Json& node, const Json& problem) {
   return text_of(node, "node") + ": " + text_of(problem, "name") + ": " + text_of(problem, "detail");
 }
 
-// What was read, and what is wrong.
-struct Health {
-  Json stats = Json::object();
-  std::vector<std::string> problems = {};
-};
-
-void find_problems(Health& found, Ms max_overdue) {
-  const Json &stats = found.stats, &nodes = part_of(stats, "nodes");
+std::vector<std::string> problems_of(const Json& stats, Ms max_overdue) {
+  std::vector<std::string> problems;
+  const Json& nodes = part_of(stats, "nodes");
   for (const Json& node : nodes) {
-    for (const Json& p : part_of(node, "problems")) found.problems.push_back("node " + problem_text(node, p));
+    for (const Json& p : part_of(node, "problems")) problems.push_back("node " + problem_text(node, p));
   }
   if (const std::size_t n = part_of(part_of(stats, "unowned"), "shards").size(); n > 0) {
-    found.problems.push_back(fmt::format("{} of {} shards {} no live owner{}", n, kShards,
-                                         n == 1 ? "has" : "have",
-                                         nodes.empty() ? ": no sidecar is running (rung run)" : ""));
+    problems.push_back(fmt::format("{} of {} shards {} no live owner{}", n, kShards, n == 1 ? "has" : "have",
+                                   nodes.empty() ? ": no sidecar is running (rung run)" : ""));
   }
   if (const std::int64_t n = number_of(stats, "overdue_beyond_bound"); n > 0) {
-    found.problems.push_back(fmt::format(
+    problems.push_back(fmt::format(
         "{}{} {} overdue by more than {}, the oldest ({}) by {}", n >= api::kMostLate ? "at least " : "", n,
         n == 1 ? "task is" : "tasks are", levels::format_duration(max_overdue),
         text_of(stats, "oldest_overdue_id"), humanise(Ms{number_of(stats, "oldest_overdue_ms")})));
   }
-}
-
-Result<Health> read_stats(Api& api, Ms max_overdue) {
-  auto stats = api.get(with_query("/v1/stats", {{"max_overdue", levels::format_duration(max_overdue)}}));
-  if (!stats) return tl::unexpected(stats.error());
-  if (!part_of(*stats, "by_queue").is_array()) return tl::unexpected(api.strange("not as Rung writes it"));
-  stats->erase("now");
-  Health found{*std::move(stats)};
-  find_problems(found, max_overdue);
-  return found;
+  return problems;
 }
 
 // A task without a queue is a delay to an exchange (these counts do not list exchanges), or is parked because
@@ -91,7 +72,7 @@ Table::CellOf overdue_cell(Colour colour) {
   return [colour](const Json& row) { return count_cell(number_of(row, "overdue"), colour); };
 }
 
-std::string queues_text(const Json& stats, EpochMs now, const Terminal& terminal) {
+std::string queues_text(const Json& stats, EpochMs now) {
   using enum Table::Align;
   const Json& queues = part_of(stats, "by_queue");
   if (queues.empty() && part_of(stats, "ended_counted_at").is_string()) return "no tasks yet\n";
@@ -102,8 +83,7 @@ std::string queues_text(const Json& stats, EpochMs now, const Terminal& terminal
                {"OVERDUE", right, 0, 0, overdue_cell(Colour::red)},
                {"OLDEST DUE", left, 0, 0, time_cell("oldest_due_at", now)}},
               queues);
-  return table.str(terminal) + "\n" +
-         "total: " + sums_text(part_of(stats, "totals"), number_of(stats, "overdue")) +
+  return table.str() + "\n" + "total: " + sums_text(part_of(stats, "totals"), number_of(stats, "overdue")) +
          counted_text(stats, now) + "\n";
 }
 
@@ -121,7 +101,7 @@ Table::CellOf span_cell(const char* span, const char* name, Colour colour) {
   return [=](const Json& row) { return count_cell(number_of(part_of(row, span), name), colour); };
 }
 
-std::string promises_text(const Json& stats, const Terminal& terminal) {
+std::string promises_text(const Json& stats) {
   using enum Table::Align;
   const Json& promises = part_of(stats, "late_by");
   if (promises.empty()) return "";
@@ -132,10 +112,10 @@ std::string promises_text(const Json& stats, const Terminal& terminal) {
     columns.push_back({"GATED", right, 0, 0, span_cell(span, "gated", Colour::none)});
   }
   Table table(std::move(columns), promises);
-  return table.str(terminal) + "\n";
+  return table.str() + "\n";
 }
 
-std::string owners_text(const Json& stats, EpochMs now, const Terminal& terminal) {
+std::string owners_text(const Json& stats, EpochMs now) {
   using enum Table::Align;
   std::string out = fmt::format("shards owned: {} of {}\n",
                                 kShards - part_of(part_of(stats, "unowned"), "shards").size(), kShards);
@@ -150,61 +130,48 @@ std::string owners_text(const Json& stats, EpochMs now, const Terminal& terminal
                {"VERSION", left, 0, 2, text_cell("version")},
                {"ADDRESS", left, 0, 0, text_cell("address")}},
               nodes);
-  return out + table.str(terminal);
-}
-
-std::string stats_text(const Json& stats, EpochMs now, const Terminal& terminal) {
-  return queues_text(stats, now, terminal) + "\n" + promises_text(stats, terminal) +
-         owners_text(stats, now, terminal);
-}
-
-Json stats_json(const Health& found) {
-  Json json = {{"healthy", found.problems.empty()}, {"problems", found.problems}};
-  json.update(found.stats);
-  return json;
+  return out + table.str();
 }
 
 int show(Session& session, Ms max_overdue) {
-  const auto found = read_stats(*session.api, max_overdue);
-  if (!found) return report_error(found.error());
-  if (given().json) {
-    print_json(stats_json(*found));
-  } else {
-    print(stats_text(found->stats, session.now, Terminal::of_stdout()));
-  }
-  for (const std::string& problem : found->problems) report_error(kUserError, problem);
-  return found->problems.empty() ? kSuccess : kUserError;
+  Json stats = need(
+      session.api->get(with_query("/v1/stats", {{"max_overdue", levels::format_duration(max_overdue)}})));
+  if (!part_of(stats, "by_queue").is_array()) throw Failed(session.api->strange("not as Rung writes it"));
+  stats.erase("now");
+  const std::vector<std::string> problems = problems_of(stats, max_overdue);
+  Json json = {{"healthy", problems.empty()}, {"problems", problems}};
+  json.update(stats);
+  print_answer(json, [&](const Json&) {
+    return queues_text(stats, session.now) + "\n" + promises_text(stats) + owners_text(stats, session.now);
+  });
+  for (const std::string& problem : problems) report_error(kUserError, problem);
+  return problems.empty() ? kSuccess : kUserError;
 }
 
 }  // namespace
 
 void add_stats(CLI::App& app, int* exit) {
-  auto o = std::make_shared<StatsOptions>();
+  static constexpr Field kMaxOverdue{"max_overdue", Is::duration, "DURATION",
+                                     "Fail if a task is overdue by more than this (default: 1m)"};
   CLI::App& c =
       add_command(app, "stats", "Shows task counts, shard owners and problems: a health check",
                   "Examples:\n"
                   "  rung stats\n"
                   "  rung stats --json --max-overdue 5m    a health check: exit code 1 on problems\n"
                   "Problems: a shard without a live owner, tasks overdue by more than --max-overdue.");
-  c.add_option("--max-overdue", o->max_overdue, "Fail if a task is overdue by more than this")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  add_watch(c, o->watch);
-  c.callback([o, exit] {
-    const auto most = levels::parse_duration(o->max_overdue);
-    *exit = most ? open_and_draw(o->watch, "", [&](Session& session) { return show(session, *most); })
-                 : report_error(kUserError, "--max-overdue: " + most.error());
+  add_fields(c, {&kMaxOverdue, 1});
+  auto watch = std::make_shared<bool>(false);
+  add_watch(c, *watch);
+  c.callback([watch, exit, &c] {
+    const Ms most =
+        levels::parse_duration(value_of(c, "--max-overdue")).value_or(Ms{std::chrono::minutes{1}});
+    *exit = open_and_draw(*watch, "", [&](Session& session) { return show(session, most); });
   });
 }
 
 // --------------------------------------------------------------------------------------------- rung nodes
 
 namespace {
-
-struct NodesOptions {
-  bool all = false;
-  bool watch = false;
-};
 
 // "0-20,43"
 std::string ranges(const Json& shards) {
@@ -234,7 +201,7 @@ Table::Cell config_cell(const Json& node) {
                                          : Table::Cell{config};
 }
 
-std::string nodes_text(const Json& page, EpochMs now, const Terminal& terminal) {
+std::string nodes_text(const Json& page, EpochMs now) {
   using enum Table::Align;
   const auto oldest = [now](const Json& node) {
     return part_of(node, "oldest_overdue_ms").is_number()
@@ -260,7 +227,7 @@ std::string nodes_text(const Json& page, EpochMs now, const Terminal& terminal) 
     unowned["node"] = "(unowned)";
     table.add(unowned);
   }
-  std::string out = table.str(terminal);
+  std::string out = table.str();
   for (const Json& node : nodes) {
     const Json& problems = part_of(node, "problems");
     if (text_of(node, "state") != "live" || problems.empty()) continue;
@@ -271,19 +238,18 @@ std::string nodes_text(const Json& page, EpochMs now, const Terminal& terminal) 
   if (std::any_of(nodes.begin(), nodes.end(), differs))
     out += "\nlive nodes have different configs: reload or restart those that are behind\n";
   if (const auto hidden = number_of(page, "not_shown"); hidden > 0)
-    out += fmt::format("\nnot shown: {} nodes that ended over a day ago (see --all)\n", hidden);
+    out += fmt::format("\nnot shown: {} nodes that ended over a day ago (see --include-ended)\n", hidden);
   return out;
 }
 
-int show_nodes(Session& session, const NodesOptions& options) {
-  return print_answer(read_rows(*session.api, "/v1/nodes", {{"all", options.all ? "true" : ""}}, "nodes"),
-                      [&](const Json& page) { return nodes_text(page, session.now, Terminal::of_stdout()); });
+int show_nodes(Session& session, bool ended) {
+  return print_answer(need(read_rows(*session.api, "/v1/nodes", {{"all", ended ? "true" : ""}}, "nodes")),
+                      [&](const Json& page) { return nodes_text(page, session.now); });
 }
 
 }  // namespace
 
 void add_nodes(CLI::App& app, int* exit) {
-  auto o = std::make_shared<NodesOptions>();
   CLI::App& c = add_command(
       app, "nodes", "Shows which node owns which shards, and their overdue tasks",
       "Examples:\n"
@@ -291,10 +257,11 @@ void add_nodes(CLI::App& app, int* exit) {
       "  rung nodes --json | jq '.unowned.shards'   shards without an owner\n"
       "A node is live while it renews its lease, dead once the lease has expired, and left after a clean\n"
       "shutdown. OVERDUE counts scheduled tasks that are due. For a health check use rung stats.");
-  c.add_flag("--all", o->all, "Include nodes that ended over a day ago");
-  add_watch(c, o->watch);
-  c.callback([o, exit] {
-    *exit = open_and_draw(o->watch, "", [&](Session& session) { return show_nodes(session, *o); });
+  auto ended = std::make_shared<bool>(false), watch = std::make_shared<bool>(false);
+  c.add_flag("--include-ended", *ended, "Include nodes that ended over a day ago");
+  add_watch(c, *watch);
+  c.callback([=] {
+    *exit = open_and_draw(*watch, "", [&](Session& session) { return show_nodes(session, *ended); });
   });
 }
 

@@ -2,20 +2,14 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/filter.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/time.h"
 
 namespace rung::cli {
 namespace {
-
-struct AuditOptions {
-  std::string id, queue, action, who, bulk, since, until, cursor;
-  std::size_t limit = 50;
-};
 
 // "state scheduled -> cancelled; next_due_at ... -> null": the values that differ.
 std::string change_line(const Json& row) {
@@ -55,37 +49,24 @@ std::string changes_text(const Json& changes, bool of_all) {
 
 int audit_task(const std::string& id) {
   Session session;
-  Json task;
-  if (const int code = open_task(id, session, task); code != kSuccess) return code;
-  return print_answer(read_rows(*session.api, path_of(task) + "/audit", {}, "changes"),
-                      [](const Json& page) { return changes_text(part_of(page, "changes"), false); });
+  const std::string path = path_of(find_task(session, id)) + "/audit";
+  return print_answer(need(read_rows(*session.api, path, {}, "audit")),
+                      [](const Json& page) { return changes_text(part_of(page, "audit"), false); });
 }
 
-int audit_all(const AuditOptions& o) {
-  Session session;
-  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
-  std::optional<EpochMs> since, until;
-  for (const auto& [flag, text, to] :
-       {std::tuple("--since", &o.since, &since), std::tuple("--until", &o.until, &until)}) {
-    if (const int code = read_time(flag, *text, session.now, Direction::past, *to); code != kSuccess)
-      return code;
-  }
-  const Parameters parameters{{"queue", o.queue},
-                              {"action", o.action},
-                              {"who", o.who},
-                              {"bulk", o.bulk},
-                              {"since", since ? to_rfc3339(*since) : ""},
-                              {"until", until ? to_rfc3339(*until) : ""}};
-  const auto page = read_rows(*session.api, "/v1/audit", parameters, "audit", o.limit, o.cursor);
-  return print_answer(page, [](const Json& all) {
-    return changes_text(part_of(all, "audit"), true) + more_text("there may be more", all);
-  });
+int audit_all(const CLI::App& c, std::span<const Field> fields, const PageOptions& page) {
+  Session session("", ConfigFor::reading);
+  return print_answer(need(read_rows(*session.api, "/v1/audit", read_params(c, fields, session.now), "audit",
+                                     page.limit, page.cursor)),
+                      [](const Json& all) {
+                        return changes_text(part_of(all, "audit"), true) +
+                               more_text("there may be more", all);
+                      });
 }
 
 }  // namespace
 
 void add_audit(CLI::App& app, int* exit) {
-  auto o = std::make_shared<AuditOptions>();
   CLI::App& c = add_command(
       app, "audit", "Lists manual changes of a task, or of all, newest first: when, by whom, and what",
       "Examples:\n"
@@ -95,25 +76,17 @@ void add_audit(CLI::App& app, int* exit) {
       "  rung audit --queue orders --action redrive --who alice\n"
       "  rung audit --bulk 7                   what it did to each task\n"
       "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.");
-  CLI::Option* id =
-      c.add_option("ID", o->id, "A retry-id or a message-id; without one all changes are listed");
-  const auto list_option = [&](const char* flag, auto& value, const char* help, const char* type) {
-    return c.add_option(flag, value, help)->type_name(type)->excludes(id);
-  };
-  list_option("--queue", o->queue,
-              "Changes of tasks that are in this queue, its pauses, and bulks that name it or no queue",
-              "QUEUE");
-  list_option("--bulk", o->bulk, "Each task that this bulk has changed; without it a bulk is one row", "ID");
-  list_option("--action", o->action, "cancel, redrive, pause ...", "WORD")
-      ->check(CLI::IsMember(std::vector<std::string>(api::kAuditActions.begin(), api::kAuditActions.end())));
-  list_option("--who", o->who, "By whom: how the name begins", "TEXT");
-  list_option("--since", o->since, "At this time or later", "TIME");
-  list_option("--until", o->until, "Before this time", "TIME");
-  list_option("--limit", o->limit, "So many changes", "N")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  list_option("--cursor", o->cursor, "The next page: `next_cursor` of the previous one", "CURSOR");
-  c.callback([o, exit] { *exit = o->id.empty() ? audit_all(*o) : audit_task(o->id); });
+  auto id = std::make_shared<std::string>();
+  auto page = std::make_shared<PageOptions>();
+  auto fields = std::make_shared<std::vector<Field>>(params_of("listAudit"));
+  CLI::Option* one =
+      c.add_option("ID", *id, "A retry-id or a message-id; without one all changes are listed");
+  add_fields(c, *fields);
+  add_page(c, *page);
+  for (CLI::Option* option : c.get_options([](const CLI::Option* o) { return !o->get_positional(); })) {
+    if (option->get_name() != "--help") one->excludes(option);
+  }
+  c.callback([=, &c] { *exit = id->empty() ? audit_all(c, *fields, *page) : audit_task(*id); });
 }
 
 }  // namespace rung::cli

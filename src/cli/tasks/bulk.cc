@@ -8,19 +8,12 @@
 #include "src/api/tasks/views.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/command.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
 namespace rung::cli {
 namespace {
-
-struct BulkCommandOptions {
-  std::int64_t id = 0;
-  int limit = 20;
-  double rate = 0;
-  bool detach = false, put_back = false;
-  std::string cursor, reason;
-};
 
 std::string bulks_text(Session& session, const Json& page) {
   using enum Table::Align;
@@ -35,16 +28,7 @@ std::string bulks_text(Session& session, const Json& page) {
                {"RUNNER", left, 0, 0, text_cell("runner")},
                {"FILTER", left, 0, 0, [&](const Json& bulk) { return tasks_of(session, bulk); }}},
               part_of(page, "bulks"));
-  return (table.empty() ? "no bulks yet\n" : table.str(Terminal::of_stdout())) +
-         more_text("more bulks", page);
-}
-
-int list(const BulkCommandOptions& o) {
-  Session session;
-  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
-  const auto page =
-      read_rows(*session.api, "/v1/bulks", {}, "bulks", static_cast<std::size_t>(o.limit), o.cursor);
-  return print_answer(page, [&](const Json& all) { return bulks_text(session, all); });
+  return (table.empty() ? "no bulks yet\n" : table.str()) + more_text("more bulks", page);
 }
 
 std::string canary_text(const Json& bulk) {
@@ -57,14 +41,9 @@ std::string canary_text(const Json& bulk) {
 
 std::string show_text(Session& session, const Json& b) {
   const Json& counts = part_of(b, "outcomes");
-  const auto at = [&](const char* name) {
-    const auto time = time_of(b, name);
-    return time ? moment(*time, session.now) : "";
-  };
+  const auto at = [&](const char* name) { return moment_of(b, name, session.now); };
   std::string out;
-  const auto field = [&](std::string_view name, const std::string& text) {
-    if (!text.empty()) out += fmt::format("{:<12}  {}\n", name, one_line(text));
-  };
+  const auto field = [&](std::string_view label, std::string_view text) { out += detail(label, text); };
   field("bulk", text_of(b, "id"));
   field("action", text_of(b, "action"));
   field("state", text_of(b, "state"));
@@ -100,61 +79,48 @@ std::string show_text(Session& session, const Json& b) {
   return out;
 }
 
-// Exits with 3 where there is no such bulk.
-int report_failed(const BulkCommandOptions& o, const Error& error) {
-  return error.kind == Error::Kind::not_found
-             ? report_error(kNotFound, fmt::format("bulk {} does not exist", o.id))
-             : report_error(error);
+// The answer, or that there is no such bulk.
+Json need_bulk(Result<Json> answer, std::int64_t id) {
+  if (!answer && answer.error().kind == Error::Kind::not_found)
+    throw Failed(kNotFound, fmt::format("bulk {} does not exist", id));
+  return need(std::move(answer));
 }
 
-int show(const BulkCommandOptions& o) {
+// Pause, resume and abort; `to`: the state that it leads to. A bulk that has ended does not change, which is
+// an error.
+int control(std::int64_t id, const std::string& action, const std::string& to, const Json& request,
+            bool detach) {
   Session session;
-  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
-  const auto bulk = session.api->get("/v1/bulks/" + std::to_string(o.id));
-  if (!bulk) return report_failed(o, bulk.error());
-  return print_answer(bulk, [&](const Json& one) { return show_text(session, one); });
-}
-
-// `action`: pause, resume or abort; `to`: the state that it leads to. A bulk that has ended does not change,
-// which is an error.
-int control(const BulkCommandOptions& o, const std::string& action, const std::string& to) {
-  Session session;
-  if (const int code = open_service(session); code != kSuccess) return code;
-  Json body = Json::object();
-  if (!o.reason.empty()) body["reason"] = o.reason;
-  if (o.rate > 0) body["rate"] = o.rate;
-  if (o.put_back) body["put_back"] = true;
-  const auto changed = control_bulk(session, std::to_string(o.id), action, body);
-  if (!changed) return report_failed(o, changed.error());
-  const Json& b = *changed;
+  const bool put_back = request.contains("put_back");
+  const Json b = need_bulk(control_bulk(session, std::to_string(id), action, request), id);
   const std::string state = text_of(b, "state");
-  if (state == to && action == "resume" && !o.detach) return watch_bulk(session, b, given().json);
+  if (state == to && action == "resume" && !detach) return watch_bulk(session, b);
   if (given().json) print_json(b);
-  if (state != to && !o.put_back)
-    return report_error(kUserError, fmt::format("bulk {} has already ended: it is {}", o.id, state));
+  if (state != to && !put_back)
+    throw Failed(kUserError, fmt::format("bulk {} has already ended: it is {}", id, state));
   if (given().json) return kSuccess;
-  print(action == "resume" ? fmt::format("bulk {} will be resumed by a sidecar\n", o.id)
-                           : fmt::format("bulk {} is {} at {} of {}\n", o.id, one_line(state),
+  print(action == "resume" ? fmt::format("bulk {} will be resumed by a sidecar\n", id)
+                           : fmt::format("bulk {} is {} at {} of {}\n", id, one_line(state),
                                          number_of(b, "done"), number_of(b, "total")));
   if (action != "abort") return kSuccess;
-  const auto after = session.api->get("/v1/bulks/" + std::to_string(o.id));
+  const auto after = session.api->get("/v1/bulks/" + std::to_string(id));
   const std::int64_t unsent = after ? number_of(part_of(*after, "outcomes"), "not_yet_sent") : 0;
   if (unsent == 0) return kSuccess;
   print(fmt::format("{} of its tasks are scheduled, and still go out", unsent));
   if (text_of(b, "action") == "redrive")
-    print(fmt::format(": `rung bulk abort {} --put-back` parks them again", o.id));
+    print(fmt::format(": `rung bulk abort {} --put-back` parks them again", id));
   print("\n");
   return kSuccess;
 }
 
-void add_reason(CLI::App& c, BulkCommandOptions& o) {
-  c.add_option("--reason", o.reason, "Why; recorded in the audit")->type_name("TEXT");
-}
-
-CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& summary,
-                  const std::string& footer, BulkCommandOptions& options) {
+// Adds a command for one bulk, which runs `run(id)`.
+template <typename Run>
+CLI::App& add_one(CLI::App& bulk, int* exit, const std::string& name, const std::string& summary,
+                  const std::string& footer, const Run& run) {
   CLI::App& c = add_command(bulk, name, summary, footer);
-  c.add_option("ID", options.id, "The bulk's id, as listed by rung bulk list")->required();
+  auto id = std::make_shared<std::int64_t>();
+  c.add_option("ID", *id, "The bulk's id, as listed by rung bulk list")->required();
+  c.callback([=, &c] { *exit = run(*id, c); });
   return c;
 }
 
@@ -170,41 +136,55 @@ void add_bulk(CLI::App& app, int* exit) {
       "  rung bulk resume 7",
       Takes::none);
   bulk.require_subcommand(1);
-  auto o = std::make_shared<BulkCommandOptions>();
+
+  auto page = std::make_shared<PageOptions>(PageOptions{20});
   CLI::App& all =
       add_command(bulk, "list", "Lists bulks, newest first", "Examples:\n  rung bulk list --limit 5");
-  all.add_option("--limit", o->limit, "Maximum number of rows")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  all.add_option("--cursor", o->cursor, "The next page: `next` of the previous one")->type_name("ID");
-  all.callback([o, exit] { *exit = list(*o); });
-  CLI::App& one = add_one(bulk, "show", "Shows one bulk in detail", "Examples:\n  rung bulk show 7", *o);
-  one.callback([o, exit] { *exit = show(*o); });
-  CLI::App& pause = add_one(bulk, "pause", "Pauses a bulk, wherever it runs",
-                            "Examples:\n  rung bulk pause 7 --reason \"the shop is down\"", *o);
-  add_reason(pause, *o);
-  pause.callback([o, exit] { *exit = control(*o, "pause", "paused"); });
-  CLI::App& abort = add_one(bulk, "abort", "Ends a bulk; tasks already changed stay changed",
-                            "Examples:\n"
-                            "  rung bulk abort 7\n"
-                            "  rung bulk abort 7 --put-back         what is not sent yet is parked again",
-                            *o);
-  abort.add_flag("--put-back", o->put_back,
-                 "Of a redrive, also one that has ended: park what it has made due and is not sent yet");
-  add_reason(abort, *o);
-  abort.callback([o, exit] { *exit = control(*o, "abort", "aborted"); });
-  CLI::App& on = add_one(bulk, "resume", "Resumes a bulk and watches it",
-                         "Examples:\n"
-                         "  rung bulk resume 7\n"
-                         "  rung bulk resume 7 --rate 100\n"
-                         "  rung bulk resume 7 --detach           without watching it",
-                         *o);
-  on.add_option("--rate", o->rate, "New rate, in tasks per second")
-      ->type_name("N")
-      ->check(CLI::Range(0.01, 1e6));
-  add_reason(on, *o);
-  on.add_flag("--detach", o->detach, "Do not watch it");
-  on.callback([o, exit] { *exit = control(*o, "resume", "running"); });
+  add_page(all, *page);
+  all.callback([page, exit] {
+    Session session("", ConfigFor::reading);
+    *exit = print_answer(need(read_rows(*session.api, "/v1/bulks", {}, "bulks", page->limit, page->cursor)),
+                         [&](const Json& bulks) { return bulks_text(session, bulks); });
+  });
+  add_one(bulk, exit, "show", "Shows one bulk in detail", "Examples:\n  rung bulk show 7",
+          [](std::int64_t id, const CLI::App&) {
+            Session session("", ConfigFor::reading);
+            return print_answer(need_bulk(session.api->get("/v1/bulks/" + std::to_string(id)), id),
+                                [&](const Json& one) { return show_text(session, one); });
+          });
+
+  // What each of these takes besides the reason.
+  static constexpr Field kReason{"reason", Is::reason, "TEXT", "Why; recorded in the audit"};
+  static constexpr Field kPutBack{
+      "put_back", Is::flag, "",
+      "Of a redrive, also one that has ended: park what it has made due and is not sent yet"};
+  static constexpr Field kRate{"rate", Is::real, "N", "New rate, in tasks per second", {}, {}, 0.01, 1e6};
+  const auto add_control = [&](const std::string& action, const char* to, const char* summary,
+                               const char* footer, std::vector<Field> fields) -> CLI::App& {
+    fields.push_back(kReason);
+    CLI::App& c = add_one(
+        bulk, exit, action, summary, footer, [action, to, fields](std::int64_t id, const CLI::App& command) {
+          Json request = Json::object();
+          read_fields(command, fields, EpochMs{}, request);
+          return control(id, action, to, request, action == "resume" && command.count("--detach") > 0);
+        });
+    add_fields(c, fields);
+    return c;
+  };
+  add_control("pause", "paused", "Pauses a bulk, wherever it runs",
+              "Examples:\n  rung bulk pause 7 --reason \"the shop is down\"", {});
+  add_control("abort", "aborted", "Ends a bulk; tasks already changed stay changed",
+              "Examples:\n"
+              "  rung bulk abort 7\n"
+              "  rung bulk abort 7 --put-back         what is not sent yet is parked again",
+              {kPutBack});
+  CLI::App& resume = add_control("resume", "running", "Resumes a bulk and watches it",
+                                 "Examples:\n"
+                                 "  rung bulk resume 7\n"
+                                 "  rung bulk resume 7 --rate 100\n"
+                                 "  rung bulk resume 7 --detach           without watching it",
+                                 {kRate});
+  add_flag(resume, "--detach", "Do not watch it");
 }
 
 }  // namespace rung::cli

@@ -6,7 +6,7 @@
 
 #include "src/api/base/query.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/filter.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/time.h"
@@ -15,11 +15,10 @@ namespace rung::cli {
 namespace {
 
 struct CausesOptions {
-  std::string cause, queue, since;
-  std::vector<std::string> states;
-  std::string cursor;
-  int limit = 20;
-  bool all = false, watch = false;
+  std::string cause;
+  std::vector<Field> fields;  // of the query
+  PageOptions page{20};
+  bool ended = false, watch = false;
 };
 
 std::string cause_state(const Json& cause) {
@@ -46,12 +45,13 @@ std::string advice_of(const Json& cause) {
          "with the headers retry-error and retry-error-type instead of rejecting it: docs/causes.md";
 }
 
-std::string causes_table(const Json& page, const CausesOptions& options, EpochMs now) {
+// `all`: nothing was asked for in particular. `ended`: also causes without tasks.
+std::string causes_table(const Json& page, bool all, bool ended, EpochMs now) {
   using enum Table::Align;
   const Json& causes = part_of(page, "causes");
   if (causes.empty()) {
-    if (!options.all) return "no task that has failed is under way or parked (see --all)\n";
-    return options.queue.empty() && options.states.empty() ? "nothing has failed\n" : "no cause matches\n";
+    if (!ended) return "no task that has failed is under way or parked (see --include-ended)\n";
+    return all ? "nothing has failed\n" : "no cause matches\n";
   }
   const auto parked = [](const Json& cause) {
     const std::int64_t tasks = number_of(cause, "parked");
@@ -77,46 +77,38 @@ std::string causes_table(const Json& page, const CausesOptions& options, EpochMs
       table.note(note + (note.empty() || link.empty() ? "" : " ") + link, Colour::dim);
     if (advice.empty()) advice = advice_of(cause);
   }
-  std::string out = table.str(Terminal::of_stdout());
+  std::string out = table.str();
   out += more_text("more causes", page);
   return advice.empty() ? out : out + "\n" + advice + "\n";
 }
 
-int show_causes(Session& session, const CausesOptions& options) {
-  std::string states;
-  for (const std::string& word : options.states) states += (states.empty() ? "" : ",") + word;
-  std::optional<EpochMs> since;
-  if (const int code = read_time("--since", options.since, session.now, Direction::past, since);
-      code != kSuccess)
-    return code;
-  const auto page = read_page(*session.api, "/v1/causes",
-                              {{"queue", options.queue},
-                               {"state", states},
-                               {"with_tasks", options.all ? "" : "true"},
-                               {"since", since ? to_rfc3339(*since) : ""}},
-                              "causes", static_cast<std::size_t>(options.limit), options.cursor);
-  return print_answer(page, [&](const Json& all) { return causes_table(all, options, session.now); });
+int show_causes(Session& session, const CLI::App& c, const CausesOptions& options) {
+  Parameters parameters = read_params(c, options.fields, session.now);
+  if (!options.ended) parameters.emplace_back("with_tasks", "true");
+  const Json page = need(
+      read_rows(*session.api, "/v1/causes", parameters, "causes", options.page.limit, options.page.cursor));
+  const bool all = given_of(c, options.fields).empty();
+  return print_answer(
+      page, [&](const Json& causes) { return causes_table(causes, all, options.ended, session.now); });
 }
 
-int report_no_id(const std::string& cause) {
-  return report_error(kUserError,
-                      "'" + cause + "' is not a cause: 12 hexadecimal digits, as rung causes shows them");
+// "/v1/causes/9f2c41d07ab3"
+std::string cause_path(const std::string& cause) {
+  if (!api::is_cause_id(cause))
+    throw Failed(kUserError,
+                 "'" + cause + "' is not a cause: 12 hexadecimal digits, as rung causes shows them");
+  return "/v1/causes/" + cause;
 }
 
-int show_cause(const CausesOptions& options) {
-  if (!api::is_cause_id(options.cause)) return report_no_id(options.cause);
+int show_cause(const std::string& id) {
+  const std::string path = cause_path(id);
   Session session;
-  if (const int code = open_service(session); code != kSuccess) return code;
-  const auto cause = session.api->get("/v1/causes/" + options.cause);
-  if (!cause) return report_error(cause.error());
-  if (given().json) return print_json(*cause);
-  const Json& c = *cause;
+  const Json c = need(session.api->get(path));
+  if (given().json) return print_json(c);
   std::string out;
-  const auto field = [&](std::string_view name, const std::string& text) {
-    if (!text.empty()) out += fmt::format("{:<10}  {}\n", name, one_line(text));
-  };
+  const auto field = [&](std::string_view label, std::string_view text) { out += detail(label, text); };
   const auto count = [&](const char* name) { return grouped(number_of(c, name)); };
-  const auto at = [&](const char* name) { return moment(time_of(c, name).value_or(EpochMs{}), session.now); };
+  const auto at = [&](const char* name) { return moment_of(c, name, session.now); };
   const std::string owner = text_of(c, "owner");
   field("cause", text_of(c, "cause_id"));
   field("queue", text_of(c, "queue"));
@@ -136,84 +128,77 @@ int show_cause(const CausesOptions& options) {
   return kSuccess;
 }
 
-struct TriageOptions {
-  std::string cause, text, link, state;
-  bool nobody = false;
-};
+constexpr Field kNote{"note", Is::text, "TEXT", "Why"};
+constexpr Field kOfNote[] = {{"link", Is::text, "URL", "A ticket or a page"},
+                             {"state", Is::word, "TEXT", "Set the state, too", {}, kCauseWords}};
 
-// `own`: whoever calls this owns it.
-int triage(const TriageOptions& options, Json change, bool own = false) {
-  if (!api::is_cause_id(options.cause)) return report_no_id(options.cause);
-  Session session;
-  if (const int code = open_service(session); code != kSuccess) return code;
-  if (own) {
-    const auto you = session.api->get("/v1/you");
-    if (!you) return report_error(you.error());
-    change["owner"] = text_of(*you, "name");
-  }
-  const auto changed = session.api->post("/v1/causes/" + options.cause, change);
-  return print_answer(changed, [&](const Json& cause) {
-    const std::string owner = text_of(cause, "owner"), note = text_of(cause, "note");
-    return one_line("cause " + options.cause + " is " + text_of(cause, "state") +
-                    (owner.empty() ? "" : ", owner " + owner) + (note.empty() ? "" : ": " + note)) +
-           "\n";
+// Adds a command that changes a cause; `fields` are options. `change(session)` is the rest of the request.
+CLI::App& add_triage(CLI::App& causes, int* exit, const std::string& name, const char* summary,
+                     const char* footer, std::span<const Field> fields,
+                     std::function<Json(Session&)> change) {
+  CLI::App& c = add_command(causes, name, summary, footer);
+  auto cause = std::make_shared<std::string>();
+  c.add_option("CAUSE", *cause, "The cause, as rung causes shows it")->required();
+  add_fields(c, fields);
+  c.callback([=, &c] {
+    const std::string path = cause_path(*cause);
+    Session session;
+    Json request = change(session);
+    read_fields(c, fields, session.now, request);
+    *exit = print_answer(need(session.api->post(path, request)), [&](const Json& changed) {
+      const std::string owner = text_of(changed, "owner"), note = text_of(changed, "note");
+      return one_line("cause " + *cause + " is " + text_of(changed, "state") +
+                      (owner.empty() ? "" : ", owner " + owner) + (note.empty() ? "" : ": " + note)) +
+             "\n";
+    });
   });
+  return c;
 }
 
 void add_triage(CLI::App& causes, int* exit) {
-  auto n = std::make_shared<TriageOptions>();
-  CLI::App& note =
-      add_command(causes, "note", "Says what a cause is, for the other users",
-                  "Example:\n"
-                  "  rung causes note 9f2c41d07ab3 \"the bank's test account\" --link https://tickets/4711\n"
-                  "A new cause becomes known.");
-  note.add_option("CAUSE", n->cause, "The cause, as rung causes shows it")->required();
-  note.add_option("TEXT", n->text, "The note; it replaces the former one")->required();
-  note.add_option("--link", n->link, "A ticket or a page")->type_name("URL");
-  note.add_option("--state", n->state, "Set the state, too")
-      ->check(CLI::IsMember(std::vector<std::string>(kCauseWords.begin(), kCauseWords.end())));
-  note.callback([n, exit] {
-    Json change = {{"note", n->text}};
-    if (!n->link.empty()) change["link"] = n->link;
-    if (!n->state.empty()) change["state"] = n->state;
-    *exit = triage(*n, change);
-  });
+  auto text = std::make_shared<std::string>();
+  add_triage(causes, exit, "note", "Says what a cause is, for the other users",
+             "Example:\n"
+             "  rung causes note 9f2c41d07ab3 \"the bank's test account\" --link https://tickets/4711\n"
+             "A new cause becomes known.",
+             kOfNote,
+             [text](Session&) {
+               return Json{{"note", *text}};
+             })
+      .add_option("TEXT", *text, "The note; it replaces the former one")
+      ->required();
 
-  auto o = std::make_shared<TriageOptions>();
-  CLI::App& own = add_command(causes, "own", "Says who works on a cause",
-                              "Examples:\n"
-                              "  rung causes own 9f2c41d07ab3             you do\n"
-                              "  rung causes own 9f2c41d07ab3 alice\n"
-                              "  rung causes own 9f2c41d07ab3 --nobody");
-  own.add_option("CAUSE", o->cause, "The cause, as rung causes shows it")->required();
-  CLI::Option* name = own.add_option("NAME", o->text, "Who works on it; you if left out");
-  own.add_flag("--nobody", o->nobody, "Nobody any more")->excludes(name);
-  own.callback([o, exit] {
-    const bool me = !o->nobody && o->text.empty();
-    *exit = triage(*o, {{"owner", o->nobody ? "" : o->text}}, me);
-  });
+  auto name = std::make_shared<std::string>();
+  auto nobody = std::make_shared<bool>(false);
+  CLI::App& own =
+      add_triage(causes, exit, "own", "Says who works on a cause",
+                 "Examples:\n"
+                 "  rung causes own 9f2c41d07ab3             you do\n"
+                 "  rung causes own 9f2c41d07ab3 alice\n"
+                 "  rung causes own 9f2c41d07ab3 --nobody",
+                 {}, [name, nobody](Session& session) {
+                   const bool you = name->empty() && !*nobody;
+                   return Json{{"owner", you ? text_of(need(session.api->get("/v1/you")), "name") : *name}};
+                 });
+  CLI::Option* who = own.add_option("NAME", *name, "Who works on it; you if left out");
+  own.add_flag("--nobody", *nobody, "Nobody any more")->excludes(who);
 
-  const auto add_state = [&](CauseState state, const char* word, const char* summary, const char* footer) {
-    auto s = std::make_shared<TriageOptions>();
-    CLI::App& c = add_command(causes, word, summary, footer);
-    c.add_option("CAUSE", s->cause, "The cause, as rung causes shows it")->required();
-    c.add_option("--note", s->text, "Why")->type_name("TEXT");
-    c.callback([s, state, exit] {
-      Json change = {{"state", to_word(state)}};
-      if (!s->text.empty()) change["note"] = s->text;
-      *exit = triage(*s, change);
-    });
-  };
-  add_state(CauseState::ignored, "ignore", "Ignores a cause until it gets worse",
-            "Example:\n"
-            "  rung causes ignore 9f2c41d07ab3 --note \"expected until Friday\"\n"
-            "It is new again, and an alert fires, when it fails ten times as often as it did in\n"
-            "the hour before.");
-  add_state(CauseState::resolved, "resolve", "Says that a cause is mended",
-            "Example:\n"
-            "  rung causes resolve 9f2c41d07ab3 --note \"mended in 1.2.3\"\n"
-            "When its last task has ended, it is resolved by itself. If it fails again, it has\n"
-            "regressed, and an alert fires.");
+  add_triage(causes, exit, "ignore", "Ignores a cause until it gets worse",
+             "Example:\n"
+             "  rung causes ignore 9f2c41d07ab3 --note \"expected until Friday\"\n"
+             "It is new again, and an alert fires, when it fails ten times as often as it did in\n"
+             "the hour before.",
+             {&kNote, 1}, [](Session&) {
+               return Json{{"state", to_word(CauseState::ignored)}};
+             });
+  add_triage(causes, exit, "resolve", "Says that a cause is mended",
+             "Example:\n"
+             "  rung causes resolve 9f2c41d07ab3 --note \"mended in 1.2.3\"\n"
+             "When its last task has ended, it is resolved by itself. If it fails again, it has\n"
+             "regressed, and an alert fires.",
+             {&kNote, 1}, [](Session&) {
+               return Json{{"state", to_word(CauseState::resolved)}};
+             });
 }
 
 }  // namespace
@@ -231,26 +216,17 @@ void add_causes(CLI::App& app, int* exit) {
                   "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
                   "the like have one\n"
                   "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.");
+  o->fields = params_of("listCauses", {"with_tasks"});
   c.add_option("CAUSE", o->cause, "Show only this one, with its tasks by each of index_headers");
-  c.add_option("--queue", o->queue, "Causes of this queue")->type_name("QUEUE");
-  c.add_option("--since", o->since,
-               "Causes that have failed after this time; a duration counts back from now")
-      ->type_name("TIME");
-  c.add_option("--state", o->states, "Causes in this state; several: --state new,working")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::IsMember(std::vector<std::string>(kCauseWords.begin(), kCauseWords.end())));
-  c.add_flag("--all", o->all, "Include causes of which no task is under way or parked");
-  c.add_option("--limit", o->limit, "Causes per page")
-      ->check(CLI::Range(1, api::kMostOnPage))
-      ->capture_default_str();
-  c.add_option("--cursor", o->cursor, "The next page: `next` of the previous one")->type_name("CURSOR");
+  add_fields(c, o->fields);
+  c.add_flag("--include-ended", o->ended, "Include causes of which no task is under way or parked");
+  add_page(c, o->page);
   add_watch(c, o->watch);
   c.require_subcommand(0, 1);
   c.callback([o, exit, &c] {
     if (!c.get_subcommands().empty()) return;
-    const auto list = [&](Session& session) { return show_causes(session, *o); };
-    *exit = o->cause.empty() ? open_and_draw(o->watch, o->queue, list) : show_cause(*o);
+    const auto list = [&](Session& session) { return show_causes(session, c, *o); };
+    *exit = o->cause.empty() ? open_and_draw(o->watch, value_of(c, "--queue"), list) : show_cause(o->cause);
   });
   add_triage(c, exit);
 }

@@ -10,6 +10,7 @@
 
 #include "src/api/messages/messages.h"
 #include "src/cli/shared/command.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/utf8.h"
@@ -18,9 +19,14 @@
 namespace rung::cli {
 namespace {
 
+constexpr Field kEdit[] = {
+    {"unset_headers", Is::list, "NAME", "Remove a header; can be repeated", "--unset-header"},
+    {"reason", Is::reason, "TEXT", "Why; recorded in the task's audit"}};
+
 struct EditOptions {
-  std::string id, body, reason;
-  std::vector<std::string> set, unset;
+  CLI::App& command;
+  std::string id, body;
+  std::vector<std::string> set;
   bool yes = false;
 };
 
@@ -39,24 +45,19 @@ Json value_like(const Json& before, const std::string& text) {
 }
 
 // What shall change, for the API. `message`: as it is.
-Result<Json> request_of(const EditOptions& o, const Json& message) {
+Json request_of(const EditOptions& o, const Json& message) {
   Json body = {{"version", part_of(message, "version")}};
-  if (!o.reason.empty()) body["reason"] = clean_utf8(o.reason, kErrorBytes);
-  if (!o.body.empty()) {
-    const auto bytes = read_bytes(o.body);
-    if (!bytes) return tl::unexpected(bytes.error());
-    body["body_base64"] = api::to_base64(*bytes);
-  }
+  read_fields(o.command, kEdit, EpochMs{}, body);
+  if (!o.body.empty()) body["body_base64"] = api::to_base64(read_bytes(o.body));
   for (const std::string& pair : o.set) {
     const auto equals = pair.find('=');
     if (equals == std::string::npos || equals == 0)
-      return permanent("--set-header: '" + pair + "' is not NAME=VALUE");
+      throw Failed(kUserError, "--set-header: '" + pair + "' is not NAME=VALUE");
     const std::string name = pair.substr(0, equals);
-    if (!is_utf8(pair)) return permanent("--set-header: '" + clean_utf8(name, 60) + "' is not UTF-8");
+    if (!is_utf8(pair)) throw Failed(kUserError, "--set-header: '" + clean_utf8(name, 60) + "' is not UTF-8");
     body["set_headers"][name] =
         value_like(part_of(part_of(message, "headers"), name), pair.substr(equals + 1));
   }
-  if (!o.unset.empty()) body["unset_headers"] = o.unset;
   return body;
 }
 
@@ -89,60 +90,46 @@ int tell(Session& session, const EditOptions& o, const char* result, const std::
                 {"result", result},
                 {"reason", api::text_or_null(reason)},
                 {"task", task}});
-  if (!good) return report_error(task.is_null() ? kNotFound : kUserError, o.id + ": " + reason);
+  if (!good) throw Failed(task.is_null() ? kNotFound : kUserError, o.id + ": " + reason);
   if (!given().json) print(changed_line(session, text_of(task, "retry_id"), task, reason));
   return kSuccess;
 }
 
 int send(Session& session, const EditOptions& o, const Json& task, const Json& request) {
   if (auto now = session.api->now()) session.now = *now;
-  const auto answer = session.api->call("POST", path_of(task) + "/edit", &request);
-  if (!answer) return report_error(answer.error());
-  if (answer->status == 201) return tell(session, o, "created", "", answer->json);
-  if (answer->good())
-    return tell(
-        session, o, "duplicate",
-        "it was replaced by task " + text_of(answer->json, "retry_id") + " already, with this message",
-        answer->json);
-  const Json& errors = part_of(answer->json, "errors");
-  for (const Json& one : errors) {
-    const std::string field = text_of(one, "field");
-    report_error(kUserError, (field == "set_headers"     ? "--set-header"
-                              : field == "unset_headers" ? "--unset-header"
-                                                         : field) +
-                                 ": " + text_of(one, "detail"));
-  }
+  const Answer answer = need(session.api->call("POST", path_of(task) + "/edit", &request));
+  if (answer.status == 201) return tell(session, o, "created", "", answer.json);
+  if (answer.good())
+    return tell(session, o, "duplicate",
+                "it was replaced by task " + text_of(answer.json, "retry_id") + " already, with this message",
+                answer.json);
+  const Json& errors = part_of(answer.json, "errors");
+  for (const Json& one : errors)
+    report_error(kUserError, option_for(text_of(one, "field")) + ": " + text_of(one, "detail"));
   if (!errors.empty()) return kUserError;
   const auto original = session.api->get(path_of(task));
-  if (!original && original.error().kind != Error::Kind::not_found) return report_error(original.error());
-  const std::string why = answer->status == 404 ? std::string(kNoSuchTask) : answer->text("detail");
+  if (!original && original.error().kind != Error::Kind::not_found) throw Failed(original.error());
+  const std::string why = answer.status == 404 ? std::string(kNoSuchTask) : answer.text("detail");
   return tell(session, o, "refused", why, original ? *original : Json());
 }
 
 int run(const EditOptions& o) {
-  if (o.body.empty() && o.set.empty() && o.unset.empty())
-    return report_error(kUserError, "nothing would change: give --body, --set-header or --unset-header");
+  if (o.body.empty() && o.set.empty() && o.command.count("--unset-header") == 0)
+    throw Failed(kUserError, "nothing would change: give --body, --set-header or --unset-header");
   Session session;
-  if (const int code = open_service(session); code != kSuccess) return code;
-  bool more = false;
-  const auto task = find_task(*session.api, o.id, more);
-  if (!task) return report_error(task.error());
-  if (more) return report_error(id_of_message(*session.api, o.id).error());
-  const auto message = session.api->get(path_of(*task) + "/message");
-  if (!message) return report_error(message.error());
-  const auto request = request_of(o, *message);
-  if (!request) return report_error(request.error());
+  const Json task = find_task(session, o.id, true);
+  const Json message = need(session.api->get(path_of(task) + "/message"));
+  const Json request = request_of(o, message);
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
   // The API refuses a task that is not parked, or says that it has been replaced.
-  const bool asks = !o.yes && can_ask && o.body != "-" && state_of(*task) == State::parked;
-  if (asks && !confirmed(*task, *message, *request)) return report_error(kUserError, "nothing was sent");
-  return send(session, o, *task, *request);
+  const bool asks = !o.yes && can_ask && o.body != "-" && state_of(task) == State::parked;
+  if (asks && !confirmed(task, message, request)) throw Failed(kUserError, "nothing was sent");
+  return send(session, o, task, request);
 }
 
 }  // namespace
 
 void add_edit(CLI::App& app, int* exit) {
-  auto o = std::make_shared<EditOptions>();
   CLI::App& c = add_command(
       app, "edit", "Sends a parked task again with another body or other headers, as a new task",
       "Examples:\n"
@@ -153,16 +140,14 @@ void add_edit(CLI::App& app, int* exit) {
       "not "
       "redriven.\n"
       "Repeating an edit returns the same new task. Properties stay as they are; a JSON body is checked.");
+  auto o = std::make_shared<EditOptions>(EditOptions{c});
   c.add_option("ID", o->id, "A retry-id or message-id, as listed by rung list")->required();
   c.add_option("--body", o->body, "The new body is in this file; - is stdin")->type_name("FILE");
   c.add_option("--set-header", o->set,
                "Add or change a header; can be repeated. A number or true/false keeps its type")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  c.add_option("--unset-header", o->unset, "Remove a header; can be repeated")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  c.add_option("--reason", o->reason, "Why; recorded in the task's audit")->type_name("TEXT");
+  add_fields(c, kEdit);
   c.add_flag("-y,--yes", o->yes, "Do not ask for confirmation on a terminal");
   c.callback([o, exit] { *exit = run(*o); });
 }

@@ -110,19 +110,17 @@ std::string history_text(Session& session, const Json& task, const Json& changes
 
 int history(const std::string& id) {
   Session session;
-  Json task;
-  if (const int code = open_task(id, session, task); code != kSuccess) return code;
+  const Json task = find_task(session, id);
   const Json& attempts = part_of(task, "history");
   if (given().json) return print_json({{"attempts", attempts}, {"next", nullptr}});
   const auto origin = session.api->get(path_of(task) + "/origin");
-  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
+  if (!origin && origin.error().kind != Error::Kind::not_found) throw Failed(origin.error());
   const bool failed = text_of(task, "kind") == to_word(Kind::retry);
   std::string first = origin && failed ? first_error(dump(part_of(*origin, "origin"), false)) : "";
   // Without attempts, the task still has the error it arrived with.
   if (first.empty() && attempts.empty()) first = text_of(task, "last_error");
-  const auto changes = read_rows(*session.api, path_of(task) + "/audit", {}, "changes");
-  if (!changes) return report_error(changes.error());
-  print(history_text(session, task, part_of(*changes, "changes"), first));
+  const Json changes = need(read_rows(*session.api, path_of(task) + "/audit", {}, "audit"));
+  print(history_text(session, task, part_of(changes, "audit"), first));
   return kSuccess;
 }
 

@@ -2,10 +2,11 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/filter.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
@@ -13,19 +14,20 @@ namespace rung::cli {
 namespace {
 
 struct ListOptions {
-  FilterOptions filter;
-  std::string cursor, sort = "newest", by;
-  int limit = 50;
+  CLI::App& command;
+  std::vector<Field> fields;  // of the query
+  PageOptions page = {};
+  std::string by = {};
   bool all = false, count = false, watch = false;
 };
 
 constexpr std::size_t kPage = 500;  // rows per page with --all
 
-Table make_table(const Filter& filter, EpochMs now) {
+Table make_table(const std::string& queue, EpochMs now) {
   using enum Table::Align;
   const bool utc = time_style() == TimeStyle::utc;
   std::vector<Table::Column> columns = {{"RETRY-ID", left, 0, 0, text_cell("retry_id")}};
-  if (filter.queue.empty()) columns.push_back({"QUEUE", left, 8, 0, destination});
+  if (queue.empty()) columns.push_back({"QUEUE", left, 8, 0, destination});
   const auto state = [](const Json& t) {
     const char* body = part_of(t, "body_stored") == false ? ", no body" : "";
     return Table::Cell(text_of(t, "state") + body, colour_of(state_of(t)));
@@ -58,22 +60,20 @@ Table make_table(const Filter& filter, EpochMs now) {
 }
 
 // Prints all pages with --all, otherwise one. JSON is one document over all pages.
-int print_pages(Session& session, const Filter& filter, const ListOptions& options) {
+int print_pages(Session& session, const ListOptions& options, const std::string& queue) {
   const Terminal terminal = Terminal::of_stdout();
-  Parameters parameters = conditions_of(filter);
-  parameters.emplace_back("sort", options.sort);
-  std::string next = options.cursor;
+  const Parameters parameters = read_params(options.command, options.fields, session.now);
+  std::string next = options.page.cursor;
   bool first = true;
   if (given().json) print("{\"tasks\":[");
   do {
-    const auto page = options.all ? read_page(*session.api, "/v1/tasks", parameters, "tasks", kPage, next)
-                                  : read_rows(*session.api, "/v1/tasks", parameters, "tasks",
-                                              static_cast<std::size_t>(options.limit), next);
-    if (!page)
-      return report_error(page.error());  // leaves the JSON incomplete: a partial list must not parse
-    next = next_of_page(*page);
-    Table table = make_table(filter, session.now);
-    for (const Json& task : part_of(*page, "tasks")) {
+    // An error leaves the JSON incomplete: a partial list must not parse.
+    const Json page = need(
+        options.all ? read_page(*session.api, "/v1/tasks", parameters, "tasks", kPage, next)
+                    : read_rows(*session.api, "/v1/tasks", parameters, "tasks", options.page.limit, next));
+    next = text_of(page, "next");
+    Table table = make_table(queue, session.now);
+    for (const Json& task : part_of(page, "tasks")) {
       if (!given().json) table.add(task);
       if (given().json) print((first ? "\n" : ",\n") + dump(task, false));
       first = false;
@@ -84,39 +84,35 @@ int print_pages(Session& session, const Filter& filter, const ListOptions& optio
     print("\n],\"next\":" + dump(api::text_or_null(next)) + "}\n");
   } else if (first) {
     print("no tasks match\n");
-    suggest_queue(session, filter.queue);
+    suggest_queue(session, queue);
   } else if (!next.empty()) {
     print("\nmore tasks match: add --cursor " + one_line(next) +
-          " for the next page, or --all for all pages\n");
+          " for the next page, or --all-pages for all of them\n");
   }
   return kSuccess;
 }
 
-int print_count(Session& session, const Filter& filter, const ListOptions& options) {
-  Parameters parameters = conditions_of(filter);
+int print_count(Session& session, const ListOptions& options, const std::string& queue) {
+  Parameters parameters = read_params(options.command, options.fields, session.now);
   parameters.emplace_back("count", "true");
   parameters.emplace_back("by", options.by);
-  const auto counts = session.api->get(with_query("/v1/tasks", parameters));
-  if (!counts) return report_error(counts.error());
-  if (given().json) return print_json(*counts);
-  const std::int64_t total = number_of(*counts, "count");
-  print(!options.by.empty() ? counts_text(*counts)
-                            : std::to_string(total) + (flag_of(*counts, "or_more") ? " or more\n" : "\n"));
-  if (total == 0) suggest_queue(session, filter.queue);
+  const Json counts = need(session.api->get(with_query("/v1/tasks", parameters)));
+  if (given().json) return print_json(counts);
+  const std::int64_t total = number_of(counts, "count");
+  print(!options.by.empty() ? counts_text(counts)
+                            : std::to_string(total) + (flag_of(counts, "or_more") ? " or more\n" : "\n"));
+  if (total == 0) suggest_queue(session, queue);
   return kSuccess;
-}
-
-int show(Session& session, const ListOptions& options) {
-  Filter filter;
-  if (const int code = read_filter(options.filter, session.now, filter); code != kSuccess) return code;
-  if (const int code = check_count_by(options.by); code != kSuccess) return code;
-  return options.count ? print_count(session, filter, options) : print_pages(session, filter, options);
 }
 
 }  // namespace
 
 void add_list(CLI::App& app, int* exit) {
-  auto o = std::make_shared<ListOptions>();
+  static constexpr std::array<std::string_view, 3> kSorts{"newest", "oldest", "due"};
+  static constexpr Field kSort{
+      "sort", Is::word,
+      "TEXT", "newest (as without it) or oldest: by the time received; due: the next due first",
+      {},     kSorts};
   CLI::App& c = add_command(
       app, "list", "Lists tasks, newest first",
       "Examples:\n"
@@ -129,20 +125,22 @@ void add_list(CLI::App& app, int* exit) {
       "  rung list --state parked --count --by error_type\n"
       "  rung list --sort due --watch          refreshed every 2 s\n"
       "  rung list --kind delay --tag order.close\n"
-      "  rung list --all --json | jq -r '.tasks[].retry_id'\n"
+      "  rung list --all-pages --json | jq -r '.tasks[].retry_id'\n"
       "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.");
-  add_filter(c, o->filter);
-  c.add_option("--limit", o->limit, "Rows per page")->check(CLI::Range(1, 10000))->capture_default_str();
-  c.add_option("--cursor", o->cursor, "The next page: `next` of the previous one")->type_name("CURSOR");
-  CLI::Option* all = c.add_flag("--all", o->all, "All pages")->excludes("--limit");
-  c.add_option("--sort", o->sort, "newest or oldest: by the time received; due: the next due first")
-      ->check(CLI::IsMember({"newest", "oldest", "due"}))
-      ->capture_default_str();
+  auto o = std::make_shared<ListOptions>(ListOptions{c, conditions()});
+  add_fields(c, o->fields, "Which tasks");
+  add_fields(c, {&kSort, 1});
+  o->fields.push_back(kSort);
+  add_page(c, o->page);
+  CLI::Option* all = c.add_flag("--all-pages", o->all, "All pages")->excludes("--limit");
   CLI::Option* count = c.add_flag("--count", o->count, "Print only the number of tasks")->excludes(all);
   add_count_by(c, o->by)->needs(count);
   add_watch(c, o->watch)->excludes(all)->excludes("--count");
   c.callback([o, exit] {
-    *exit = open_and_draw(o->watch, o->filter.queue(), [&](Session& session) { return show(session, *o); });
+    const std::string queue = value_of(o->command, "--queue");
+    *exit = open_and_draw(o->watch, queue, [&](Session& session) {
+      return o->count ? print_count(session, *o, queue) : print_pages(session, *o, queue);
+    });
   });
 }
 

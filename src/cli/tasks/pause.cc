@@ -5,64 +5,47 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "levels/duration.h"
 #include "src/api/queues/gates.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/filter.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/hex.h"
 #include "src/core/base/time.h"
-#include "src/core/base/utf8.h"
 
 namespace rung::cli {
 namespace {
 
-struct PauseOptions {
-  std::string queue, lasts, until, reason;
-  bool probe = false;  // of resume
-};
+constexpr Field kPauseReason{"reason", Is::reason, "TEXT", "Why, for the other users; recorded in the audit"};
+constexpr Field kPause[] = {{"for", Is::duration, "DURATION", "How long (2h, 1d)"},
+                            {"until", Is::until, "TIME", "Until when (08:00, or 2026-11-23T08:00:00Z)"},
+                            kPauseReason};
+constexpr Field kResume[] = {
+    {"probe", Is::flag, "",
+     "Also end the wait of an open breaker: the task that is due first goes out as its probe"},
+    kPauseReason};
 
-// Reads --for and --until.
-int read_end(const PauseOptions& options, EpochMs now, Json& request) {
-  if (!options.lasts.empty()) {
-    const auto lasts = levels::parse_duration(options.lasts);
-    if (!lasts || *lasts <= Ms{0} || *lasts > levels::kLongest)
-      return report_error(kUserError, "--for: '" + options.lasts +
-                                          "' is not a duration from 1ms to 3650d, e.g. 90s, 1h30m, 2d");
-    request["for"] = lasts->count();
-  }
-  if (!options.until.empty()) {
-    const auto until = parse_until(options.until, now);
-    if (!until) return report_error(kUserError, "--until: " + until.error());
-    request["until"] = to_rfc3339(*until);
-  }
-  return kSuccess;
-}
-
-// `request`: what is asked for. A path cannot name every queue.
-Result<Json> change(Session& session, const PauseOptions& options, const char* action, Json request) {
-  if (std::string why = api::wrong_queue_name(options.queue); !why.empty()) return permanent(std::move(why));
-  if (!options.reason.empty()) request["reason"] = clean_utf8(options.reason, kErrorBytes);
-  return session.api->post("/v1/queues/" + percent_encode(options.queue) + action, request);
-}
-
-int pause(const PauseOptions& options) {
-  Session session;
-  if (const int code = open_service(session, options.queue); code != kSuccess) return code;
+// A path cannot name every queue.
+Json change(Session& session, const std::string& queue, const char* action, const CLI::App& c,
+            std::span<const Field> fields) {
+  if (const std::string why = api::wrong_queue_name(queue); !why.empty()) throw Failed(kUserError, why);
   Json request = Json::object();
-  if (const int code = read_end(options, session.now, request); code != kSuccess) return code;
-  const int code =
-      print_answer(change(session, options, "/pause", std::move(request)), [&](const Json& made) {
-        const auto until = time_of(made, "until");
-        const std::string reason = text_of(made, "reason");
-        return one_line(options.queue + " is paused " +
-                        (until ? "until " + format_utc(*until) + " UTC" : "until it is resumed") + " by " +
-                        text_of(made, "by") + (reason.empty() ? "" : " (" + reason + ")")) +
-               "\n";
-      });
-  if (code == kSuccess && !given().json) suggest_queue(session, options.queue);
-  return code;
+  read_fields(c, fields, session.now, request);
+  return need(session.api->post("/v1/queues/" + percent_encode(queue) + action, request));
+}
+
+int pause(const std::string& queue, const CLI::App& c) {
+  Session session(queue);
+  print_answer(change(session, queue, "/pause", c, kPause), [&](const Json& made) {
+    const auto until = time_of(made, "until");
+    const std::string reason = text_of(made, "reason");
+    return one_line(queue + " is paused " +
+                    (until ? "until " + format_utc(*until) + " UTC" : "until it is resumed") + " by " +
+                    text_of(made, "by") + (reason.empty() ? "" : " (" + reason + ")")) +
+           "\n";
+  });
+  if (!given().json) suggest_queue(session, queue);
+  return kSuccess;
 }
 
 // "orders flows again, after 2h: ended the retry-after (task 4711 asked for 10m)"
@@ -71,7 +54,7 @@ std::string resumed_text(const std::string& queue, const Json& resumed) {
   const auto has = [&](const char* what) {
     return std::find(ended.begin(), ended.end(), what) != ended.end();
   };
-  const std::string held = text_of(resumed, "held_still");
+  const std::string held = text_of(resumed, "held_by");
   const bool pause = has("pause"), retry_after = has("retry_after");
   if (!pause && !retry_after) {
     if (has("breaker_wait")) return "the wait of a breaker has ended: " + held;
@@ -91,12 +74,10 @@ std::string resumed_text(const std::string& queue, const Json& resumed) {
   return held.empty() ? text : text + "; but " + held;
 }
 
-int resume(const PauseOptions& options) {
-  Session session;
-  if (const int code = open_service(session, options.queue); code != kSuccess) return code;
-  return print_answer(
-      change(session, options, "/resume", options.probe ? Json{{"probe", true}} : Json::object()),
-      [&](const Json& ended) { return one_line(resumed_text(options.queue, ended)) + "\n"; });
+int resume(const std::string& queue, const CLI::App& c) {
+  Session session(queue);
+  return print_answer(change(session, queue, "/resume", c, kResume),
+                      [&](const Json& ended) { return one_line(resumed_text(queue, ended)) + "\n"; });
 }
 
 // "-" if the end is not known in advance: a rate limit has none, and a half-open breaker closes when its
@@ -139,11 +120,11 @@ std::string queues_table(const Json& queues, EpochMs now) {
                {"BY", left, 8, 1, text_cell("by")},
                {"REASON", left, 0, 0, reason}},
               queues);
-  return table.str(Terminal::of_stdout());
+  return table.str();
 }
 
 int show_queues(Session& session) {
-  return print_answer(read_rows(*session.api, "/v1/queues", {}, "queues"),
+  return print_answer(need(read_rows(*session.api, "/v1/queues", {}, "queues")),
                       [&](const Json& page) { return queues_table(part_of(page, "queues"), session.now); });
 }
 
@@ -165,7 +146,7 @@ void add_queues(CLI::App& app, int* exit) {
 }  // namespace
 
 void add_pause(CLI::App& app, int* exit) {
-  auto p = std::make_shared<PauseOptions>();
+  auto queue = std::make_shared<std::string>();
   CLI::App& c = add_command(
       app, "pause", "Pauses a queue: its tasks wait, and cost no attempt",
       "Examples:\n"
@@ -174,27 +155,20 @@ void add_pause(CLI::App& app, int* exit) {
       "  rung pause orders --until 08:00                   the next 08:00 of this machine's clock\n"
       "  rung pause orders --until 2026-11-23T08:00:00Z\n"
       "In force on every sidecar within a second. Pausing a paused queue changes its end and its reason.");
-  c.add_option("QUEUE", p->queue, "The queue; it need not exist yet")->required();
-  CLI::Option* lasts = c.add_option("--for", p->lasts, "How long (2h, 1d)")->type_name("DURATION");
-  c.add_option("--until", p->until, "Until when (08:00, or 2026-11-23T08:00:00Z)")
-      ->type_name("TIME")
-      ->excludes(lasts);
-  c.add_option("--reason", p->reason, "Why, for the other users")->type_name("TEXT");
-  c.callback([p, exit] { *exit = pause(*p); });
+  c.add_option("QUEUE", *queue, "The queue; it need not exist yet")->required();
+  add_fields(c, kPause);
+  c.get_option("--for")->excludes("--until");
+  c.callback([queue, exit, &c] { *exit = pause(*queue, c); });
 
-  auto r = std::make_shared<PauseOptions>();
   CLI::App& again =
       add_command(app, "resume", "Ends the pause of a queue, or a retry-after that holds it back",
                   "Examples:\n"
                   "  rung resume orders\n"
                   "  rung resume orders --probe           the breaker tries the next task now\n"
                   "What is overdue goes out oldest first, at the queue's catch-up rate.");
-  again.add_option("QUEUE", r->queue, "The queue")->required();
-  again.add_flag("--probe", r->probe,
-                 "Also end the wait of an open breaker: the task that is due first goes out as its probe");
-  again.add_option("--reason", r->reason, "Why; recorded in the audit and in retry_events")
-      ->type_name("TEXT");
-  again.callback([r, exit] { *exit = resume(*r); });
+  again.add_option("QUEUE", *queue, "The queue")->required();
+  add_fields(again, kResume);
+  again.callback([queue, exit, &again] { *exit = resume(*queue, again); });
 
   add_queues(app, exit);
 }

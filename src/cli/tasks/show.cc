@@ -66,22 +66,26 @@ struct Facts {
   std::string denial;  // why the message may not be read; "" = it may
 };
 
-int read_facts(Session& session, const Json& task, Facts& facts) {
+Facts read_facts(Session& session, const Json& task) {
+  Facts facts;
   const auto origin = session.api->get(path_of(task) + "/origin");
-  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
+  if (!origin && origin.error().kind != Error::Kind::not_found) throw Failed(origin.error());
   if (origin) facts.origin = part_of(*origin, "origin");
   auto message = session.api->call_patiently("GET", path_of(task) + "/message");
-  // Of a queue, or with a role, that the token may not see messages of.
-  if (message && message->status == 403) facts.denial = message->text("detail");
-  if (!message && message.error().kind == Error::Kind::refused && !session.config.api.url.empty()) {
+  // With a role that may not see messages. (In this process it is a right in the database that is missing.)
+  const bool role =
+      !message && message.error().kind == Error::Kind::refused && !session.config.api.url.empty();
+  if (!message && !role) throw Failed(message.error());
+  if (role) {
     facts.denial = message.error().message;
-  } else if (!message) {
-    return report_error(message.error());
+  } else if (message->good()) {
+    facts.message = std::move(message->json);
+  } else if (message->status == 403) {  // of a queue that the token may not see messages of
+    facts.denial = message->text("detail");
+  } else if (message->status != 404) {
+    throw Failed(error_of(*message));
   }
-  if (message && !message->good() && message->status != 403 && message->status != 404)
-    return report_error(error_of(*message));
-  if (message && message->good()) facts.message = std::move(message->json);
-  return kSuccess;
+  return facts;
 }
 
 // The tasks that continue it, without its edited copy.
@@ -114,20 +118,10 @@ constexpr const char* kNotReadable =
     "properties, headers and body: they need a token with the role editor, for this queue";
 
 std::string show_text(const Json& task, const Facts& facts, const Session& session, bool trace) {
-  const Terminal terminal = Terminal::of_stdout();
   std::string out;
-  // Label and text; further lines are indented to the first.
-  const auto field = [&](std::string_view label, std::string_view text) {
-    constexpr std::size_t kLabel = 14;
-    if (text.empty()) return;
-    const std::string pad(kLabel - std::min(kLabel, label.size()), ' ');
-    out += paint(label, Colour::dim, terminal) + pad + lines(text, kLabel) + "\n";
-  };
+  const auto field = [&](std::string_view label, std::string_view text) { out += detail(label, text); };
   const auto text = [&](const char* name) { return text_of(task, name); };
-  const auto at = [&](const char* name) {
-    const auto time = time_of(task, name);
-    return time ? moment(*time, session.now) : "";
-  };
+  const auto at = [&](const char* name) { return moment_of(task, name, session.now); };
   const auto id = [&](const char* name) { return text(name).empty() ? "" : "retry-id " + text(name); };
   field("retry-id", text("retry_id"));
   field("state", text("state"));
@@ -178,19 +172,17 @@ std::string show_text(const Json& task, const Facts& facts, const Session& sessi
 
 int show(const ShowOptions& options) {
   Session session;
-  Json task;
-  if (const int code = open_task(options.id, session, task); code != kSuccess) return code;
-  Facts facts;
-  if (const int code = read_facts(session, task, facts); code != kSuccess) return code;
+  Json task = find_task(session, options.id);
+  const Facts facts = read_facts(session, task);
   if ((options.raw || options.body) && !facts.denial.empty())
-    return report_error(kUserError, std::string("this token may not read bodies: ") + kNotReadable + " (" +
-                                        facts.denial + ")");
+    throw Failed(kUserError,
+                 std::string("this token may not read bodies: ") + kNotReadable + " (" + facts.denial + ")");
   const bool stored = part_of(task, "body_stored") != false && facts.message.is_object();
   const std::string body =
       stored ? api::from_base64(text_of(facts.message, "body_base64")).value_or("") : std::string();
   if (options.raw && facts.message.is_null())
-    return report_error(kNotFound, "the body of " + text_of(task, "retry_id") + " has been deleted");
-  if (options.raw && !stored) return report_error(kNotFound, not_stored_text(task));
+    throw Failed(kNotFound, "the body of " + text_of(task, "retry_id") + " has been deleted");
+  if (options.raw && !stored) throw Failed(kNotFound, not_stored_text(task));
   if (options.raw) {
     print(body);
     return kSuccess;

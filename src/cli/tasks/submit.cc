@@ -12,11 +12,10 @@
 #include <string_view>
 #include <utility>
 
-#include "levels/duration.h"
 #include "src/api/base/fields.h"
 #include "src/api/messages/messages.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/filter.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/core/base/utf8.h"
 
@@ -26,92 +25,43 @@ namespace {
 constexpr std::size_t kBatchBytes = 4U << 20U;
 constexpr int kIdleMs = 100;  // after this time without input, pending lines are inserted
 
-// What a value becomes in the request.
-enum class Is { text, number, pairs, duration, time, body, file };
-
-struct Field {
-  const char* flag;
-  const char* member;  // of the request
-  Is is;
-  const char* type;
-  const char* help;
-};
-constexpr Field kFields[] = {
-    {"--queue", "/queue", Is::text, "QUEUE", "The target queue"},
-    {"--exchange", "/exchange", Is::text, "NAME", "Or the target exchange"},
-    {"--routing-key", "/routing_key", Is::text, "KEY", "The routing key for --exchange"},
-    {"--tag", "/tag", Is::text, "TAG",
-     "The message property `type`; `tags` in the config can map it to a target"},
-    {"--body", "/body", Is::body, "TEXT", "The body, as text"},
-    {"--file", "/body_base64", Is::file, "FILE", "Read the body from this file; - is stdin"},
-    {"--content-type", "/content_type", Is::text, "TYPE",
-     "The content type (default with --body: text/plain)"},
-    {"--header", "/headers", Is::pairs, "NAME=VALUE", "An application header; can be repeated"},
-    {"--property", "/properties", Is::pairs, "NAME=VALUE",
-     "priority, correlation_id, reply_to, app_id, timestamp, ..."},
-    {"--delay", "/delay", Is::duration, "DURATION", "Due after this time"},
-    {"--at", "/at", Is::time, "TIME", "Due at this time (UTC unless it has an offset)"},
-    {"--ladder", "/ladder", Is::text, "NAME",
-     "The ladder if its delivery fails (default: that of its tag or queue)"},
-    {"--max-attempts", "/max_attempts", Is::number, "N", "Park the task after this many failed attempts"},
-    {"--presumed-after", "/success/presumed_after", Is::duration, "DURATION",
-     "Silence for this long means success"},
-    {"--reported-within", "/success/reported_within", Is::duration, "DURATION",
-     "Silence for this long means failure"},
-    {"--message-id", "/message_id", Is::text, "ID",
+constexpr Field kSubmit[] = {
+    {"queue", Is::text, "QUEUE", "The target queue"},
+    {"exchange", Is::text, "NAME", "Or the target exchange"},
+    {"routing_key", Is::text, "KEY", "The routing key for --exchange"},
+    {"tag", Is::text, "TAG", "The message property `type`; `tags` in the config can map it to a target"},
+    {"content_type", Is::text, "TYPE", "The content type (default with --body: text/plain)"},
+    {"headers", Is::pairs, "NAME=VALUE", "An application header; can be repeated", "--header"},
+    {"properties", Is::pairs, "NAME=VALUE", "priority, correlation_id, reply_to, app_id, timestamp, ...",
+     "--property"},
+    {"delay", Is::duration, "DURATION", "Due after this time"},
+    {"at", Is::future, "TIME", "Due at this time (UTC unless it has an offset)"},
+    {"ladder", Is::text, "NAME", "The ladder if its delivery fails (default: that of its tag or queue)"},
+    {"max_attempts", Is::number, "N", "Park the task after this many failed attempts", {}, {}, 1, 1e6},
+    {"success/presumed_after", Is::duration, "DURATION", "Silence for this long means success",
+     "--presumed-after"},
+    {"success/reported_within", Is::duration, "DURATION", "Silence for this long means failure",
+     "--reported-within"},
+    {"message_id", Is::text, "ID",
      "The message-id; submitting it twice with the same content creates one task"},
 };
 
-void add_fields(CLI::App& c) {
-  for (const Field& field : kFields) {
-    CLI::Option* option = c.add_option(field.flag, field.help)->type_name(field.type);
-    if (field.is == Is::pairs) option->take_all();
-    if (field.is == Is::number) option->check(CLI::Range(1, 1'000'000));
-  }
-  c.get_option("--file")->excludes("--body");
-}
+struct SubmitOptions {
+  CLI::App& command;
+  std::string body = {}, file = {}, lines = {};
+};
 
-// Adds the option's value to the request. Errors: an unreadable file, or a value of the wrong kind.
-Result<void> add_value(const Field& field, const std::string& text, EpochMs now, Json& request) {
-  const auto wrong = [&](const std::string& why) { return permanent(std::string(field.flag) + ": " + why); };
-  if (field.is == Is::file || (field.is == Is::body && !is_utf8(text))) {
-    const auto bytes = field.is == Is::file ? read_bytes(text) : Result<std::string>(text);
-    if (!bytes) return tl::unexpected(bytes.error());
-    request["body_base64"] = api::to_base64(*bytes);  // has no content type
-    return {};
-  }
-  if (text.empty() && field.is != Is::body && field.is != Is::pairs) return {};
-  if (!is_utf8(text)) return wrong("not UTF-8");
-  Json& to = request[Json::json_pointer(field.member)];
-  if (field.is == Is::pairs) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) return wrong("'" + text + "' is not NAME=VALUE");
-    const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
-    const bool is_number = std::string_view(field.flag) == "--property" &&
-                           (name == "priority" || name == "timestamp") && !value.empty() &&
-                           value.find_first_not_of("0123456789") == std::string::npos && value.size() < 19;
-    to[name] = is_number ? Json(std::atoll(value.c_str())) : Json(value);
-  } else if (field.is == Is::time) {
-    const auto at = parse_when(text, now, Direction::future);
-    if (!at) return wrong(at.error());
-    to = to_rfc3339(*at);
-  } else if (field.is == Is::number) {
-    to = std::strtoll(text.c_str(), nullptr, 0);  // as CLI::Range has read it
-  } else {
-    // JSON also accepts bare milliseconds, but on a command line 30 looks like seconds.
-    const auto duration = field.is == Is::duration ? levels::parse_duration(text) : Ms{0};
-    if (!duration) return wrong("'" + text + "': " + duration.error());
-    to = text;
-  }
-  return {};
-}
-
-Result<Json> to_request(const CLI::App& c, EpochMs now) {
+Json to_request(const SubmitOptions& o, EpochMs now) {
   Json json = Json::object();
-  for (const Field& field : kFields) {
-    for (const std::string& text : c.get_option(field.flag)->results()) {
-      if (auto added = add_value(field, text, now, json); !added) return tl::unexpected(added.error());
-    }
+  read_fields(o.command, kSubmit, now, json);
+  const bool text = is_utf8(o.body);
+  if (o.command.count("--body") > 0)  // in base64 it has no content type
+    json[text ? "body" : "body_base64"] = text ? o.body : api::to_base64(o.body);
+  if (!o.file.empty()) json["body_base64"] = api::to_base64(read_bytes(o.file));
+  for (const char* name : {"priority", "timestamp"}) {
+    const std::string text = text_of(part_of(json, "properties"), name);
+    if (!text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos)
+      json["properties"][name] = std::atoll(text.c_str());
   }
   return json;
 }
@@ -147,8 +97,14 @@ Submitted result_of(const Json& json, const Json& task, const std::string& place
     return {"conflict",
             "message-id " + message_id + " belongs to task " + id + ", which has different content", id};
   }
-  const std::string wrong = error.wrong(true, place);
-  return {"refused", wrong.empty() ? error.text("detail") : wrong, "", status == 400};
+  std::string wrong;
+  for (const Json& one : part_of(error.json, "errors")) {
+    std::string field = text_of(one, "field");
+    if (field.starts_with(place + ".")) field.erase(0, place.size() + 1);
+    if (field == place) field = "body";
+    wrong += (wrong.empty() ? "" : "; ") + field + ": " + text_of(one, "detail");
+  }
+  return {"refused", wrong.empty() ? error.text("detail") : clean_utf8(wrong, 4000), "", status == 400};
 }
 
 // A result for each, in order; those that are wrong do not keep the others from being written. Error: why it
@@ -215,30 +171,24 @@ class Batch {
 
 // -------------------------------------------------------------------------------------------- one, by flags
 
-int submit_one(const CLI::App& c) {
-  Session session;
-  const auto& queue = c.get_option("--queue")->results();
-  if (const int code = open_service(session, queue.empty() ? "" : queue.front()); code != kSuccess)
-    return code;
-  auto request = to_request(c, session.now);
-  if (!request) return report_error(request.error());
+int submit_one(const SubmitOptions& o) {
+  Session session(value_of(o.command, "--queue"));
+  const Json request = to_request(o, session.now);
   std::vector<Submitted> results;
-  if (const auto done = submit(*session.api, {&*request, 1}, results); !done)
-    return report_error(done.error());
+  need(submit(*session.api, {&request, 1}, results));
   const Submitted& result = results.front();
-  if (result.wrong) return report_error(kUserError, result.reason);
-  const auto task = result.id.empty() ? Result<Json>(Json()) : session.api->get("/v1/tasks/" + result.id);
-  if (!task) return report_error(task.error());
+  if (result.wrong) throw Failed(kUserError, result.reason);
+  const Json task = result.id.empty() ? Json() : need(session.api->get("/v1/tasks/" + result.id));
   if (given().json) {
     print_json({{"retry_id", api::text_or_null(result.id)},
                 {"result", result.result},
                 {"reason", api::text_or_null(result.reason)},
-                {"task", *task}});
+                {"task", task}});
     return result.good() ? kSuccess : kUserError;
   }
-  if (!result.good()) return report_error(kUserError, result.reason);
+  if (!result.good()) throw Failed(kUserError, result.reason);
   if (auto now = session.api->now()) session.now = *now;
-  print(changed_line(session, result.id, *task, result.reason));
+  print(changed_line(session, result.id, task, result.reason));
   return kSuccess;
 }
 
@@ -299,26 +249,24 @@ Result<void> read_lines(std::istream& in, Api& api, bool json, SubmitTotals& tot
 
 int submit_lines(const std::string& path) {
   Session session;
-  if (const int code = open_service(session); code != kSuccess) return code;
   std::ios::sync_with_stdio(false);  // so that in_avail() works on stdin
   std::ifstream file;
   if (path != "-") {
     file.open(path, std::ios::binary);
-    if (!file) return report_error(kUserError, "cannot read " + path);
+    if (!file) throw Failed(kUserError, "cannot read " + path);
   }
   SubmitTotals totals;
   const auto done = read_lines(path == "-" ? std::cin : file, *session.api, given().json, totals);
   if (!given().json)
     print(fmt::format("{} submitted, {} duplicates, {} refused\n", totals.created, totals.duplicates,
                       totals.wrong));
-  if (!done) return report_error(done.error());
+  need(done);
   return totals.wrong > 0 ? kUserError : kSuccess;
 }
 
 }  // namespace
 
 void add_submit(CLI::App& app, int* exit) {
-  auto lines = std::make_shared<std::string>();
   CLI::App& c = add_command(
       app, "submit", "Submits a delayed message: stored in the database, sent by a sidecar",
       "Examples:\n"
@@ -330,17 +278,22 @@ void add_submit(CLI::App& app, int* exit) {
       "\"30m\", \"body\": {}}.\n"
       "Repeating a --message-id with the same content returns the same task; with different content: exit "
       "code 1.");
-  add_fields(c);
-  c.add_option("--jsonl", *lines, "Submit many tasks: one JSON object per line; - is stdin")
+  auto o = std::make_shared<SubmitOptions>(SubmitOptions{c});
+  add_fields(c, kSubmit);
+  CLI::Option* body = c.add_option("--body", o->body, "The body, as text")->type_name("TEXT");
+  c.add_option("--file", o->file, "Read the body from this file; - is stdin")
+      ->type_name("FILE")
+      ->excludes(body);
+  c.add_option("--jsonl", o->lines, "Submit many tasks: one JSON object per line; - is stdin")
       ->type_name("FILE");
-  c.callback([lines, exit, &c] {
-    for (const Field& field : kFields) {
-      if (lines->empty() || c.count(field.flag) == 0) continue;
-      *exit = report_error(kUserError,
-                           std::string(field.flag) + " cannot be combined with --jsonl: set it in each line");
-      return;
+  c.callback([o, exit, &c] {
+    std::string other = given_of(c, kSubmit);
+    for (const char* flag : {"--body", "--file"}) {
+      if (c.count(flag) > 0) other = flag;
     }
-    *exit = lines->empty() ? submit_one(c) : submit_lines(*lines);
+    if (!o->lines.empty() && !other.empty())
+      throw Failed(kUserError, other + " cannot be combined with --jsonl: set it in each line");
+    *exit = o->lines.empty() ? submit_one(*o) : submit_lines(o->lines);
   });
 }
 

@@ -46,9 +46,9 @@ export function Audit({ query }) {
     ${
       data &&
       // A page looks at so many changes: it may have none of those that are asked for, and there are more.
-      (rows.length || data.next_cursor
+      (rows.length || data.next
         ? html`<${AuditTable} rows=${rows} busy=${stale} />
-            <${Pager} query=${query} next=${data.next_cursor} shown=${rows.length} what="change" />`
+            <${Pager} query=${query} next=${data.next} shown=${rows.length} what="change" />`
         : html`<${Empty} title="No change by hand${queue || action || who || bulk ? " matches" : " yet"}.">
             <p>Each redrive, edit, cancel, discard and pause is kept here, with who did it and the reason.</p>
           <//>`)

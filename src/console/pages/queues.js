@@ -166,7 +166,7 @@ function Ask({ what, name, waiting, onClose, onDone }) {
     text=${text}
     fields=${pause && html`<${Field} label="For" hint="30m, 2h, 1d; empty: until it is resumed" autofocus ...${field("for")} />`}
     send=${(/** @type {any} */ given) => post(path, { ...given, ...(form.for.trim() && { for: form.for.trim() }), ...(what === "probe" && { probe: true }) })}
-    said=${(/** @type {any} */ answer) => (answer?.held_still ? `Resumed; it is still held: ${answer.held_still}` : `${name} is ${word.toLowerCase()}d.`)}
+    said=${(/** @type {any} */ answer) => (answer?.held_by ? `Resumed; it is still held: ${answer.held_by}` : `${name} is ${word.toLowerCase()}d.`)}
     onDone=${onDone}
     onClose=${onClose}
   />`;

@@ -21,10 +21,10 @@ async function readTask(id, options) {
   const path = `/v1/tasks/${encodeURIComponent(id)}`;
   const [task, audit, origin] = await Promise.all([
     get(path, options),
-    getAll(`${path}/audit`, "changes", options),
+    getAll(`${path}/audit`, "audit", options),
     get(`${path}/origin`, options).catch(() => null),
   ]);
-  return { task, audit: audit.changes, origin: origin?.origin ?? null };
+  return { task, audit: audit.audit, origin: origin?.origin ?? null };
 }
 
 /** @param {{ params: { id: string } }} props */
@@ -47,7 +47,7 @@ export function Task({ params }) {
     ${task.replaced_by && html`<p class="warn">An edited copy has replaced it: <a class="id" href=${to("tasks", task.replaced_by)}>${task.replaced_by}</a>.</p>`}
     <${HeldBy} gate=${task.held} />
     ${!task.body_stored && html`<p class="warn">The database could not store its body: the copy in the queue of parked messages has it. Only an edit that gives a body sends it.</p>`}
-    ${task.silence_held && html`<p class="warn">The silence after its delivery is held open: <${Text} value=${task.silence_held} />.</p>`}
+    ${task.outcome_unknown && html`<p class="warn">The silence after its delivery is held open: <${Text} value=${task.outcome_unknown} />.</p>`}
     <div class="columns">
       <div>
         ${

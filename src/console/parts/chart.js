@@ -165,9 +165,9 @@ export function History({ query, queue }) {
                 a point is ${data.step_s === 60 ? "a minute" : `${Math.round(data.step_s / 60)} minutes`}; drag over the
                 chart to look
                 closer${
-                  data.counted_with &&
+                  data.aggregated_as &&
                   html`; the config of this sidecar does not know the queue: it is counted as
-                    <code>${data.counted_with}</code>, together with others`
+                    <code>${data.aggregated_as}</code>, together with others`
                 }</small
               >
             </p>`

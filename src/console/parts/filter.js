@@ -19,7 +19,7 @@ export const FIELDS = [
   { name: "exchange", label: "Exchange", more: true },
   { name: "ladder", label: "Ladder", more: true },
   { name: "kind", label: "Kind", kind: "choice", options: ["retry", "delay"], more: true },
-  { name: "silence_held", label: "Silence held open", kind: "choice", options: ["true"], more: true },
+  { name: "outcome_unknown", label: "Silence held open", kind: "choice", options: ["true"], more: true },
   { name: "first_failed_after", label: "First failed after", kind: "time", more: true },
   { name: "first_failed_before", label: "First failed before", kind: "time", more: true },
   { name: "due_after", label: "Due after", kind: "time", more: true },
@@ -102,7 +102,7 @@ export function narrowed(action, filter) {
   const states = chosen.length ? chosen.filter(state => able.includes(state)) : able;
   if (!states.length) return null;
   const narrow = { ...filter, state: states.join(",") };
-  return action === "succeed" || action === "fail" ? { ...narrow, silence_held: "true" } : narrow;
+  return action === "succeed" || action === "fail" ? { ...narrow, outcome_unknown: "true" } : narrow;
 }
 
 /** @type {Map<string, Promise<any>>} */

@@ -59,7 +59,7 @@ export function useLastHour(queue) {
   const from = useRef(new Date(now() - 36e5).toISOString());
   const { data } = useData(withQuery("/v1/activity", { queue, from: from.current }));
   // A queue that the config does not know is counted together with others: that says nothing about it.
-  const points = /** @type {any[]} */ (data?.counted_with ? [] : (data?.points ?? []));
+  const points = /** @type {any[]} */ (data?.aggregated_as ? [] : (data?.points ?? []));
   const sum = (/** @type {string} */ key) => points.reduce((all, p) => all + (p[key] ?? 0), 0);
   const failed = sum("failed");
   const succeeded = sum("succeeded");

@@ -12,7 +12,7 @@ import { stateOf } from "./text.js";
 /** What a state offers first. @param {string} name @param {any} task */
 const offered = (name, task) =>
   ACTIONS[name].states.includes(stateOf(task)) &&
-  !(name === "redrive" && task.state === "awaiting" && !task.silence_held);
+  !(name === "redrive" && task.state === "awaiting" && !task.outcome_unknown);
 
 /** @param {{ task: any, onDone: () => void }} props */
 export function TaskActions({ task, onDone }) {
@@ -49,7 +49,7 @@ function Ask({ name, task, onClose, onDone }) {
   else if (name === "redrive") {
     body = {
       ...(elsewhere && { queue: elsewhere }),
-      ...(form.even && (task.replaced_by ? { even_replaced: true } : { even_reported: true })),
+      ...(form.even && (task.replaced_by ? { include_replaced: true } : { include_reported: true })),
     };
     const ask = task.replaced_by
       ? "also though an edited copy has replaced it"

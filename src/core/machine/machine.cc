@@ -50,7 +50,7 @@ Attempt history(const Task& task, int attempt, Outcome outcome, const Circumstan
 
 // Reason of a refusal.
 constexpr std::string_view kReported =
-    "its success was reported, not presumed: only with even_reported (--even-reported)";
+    "its success was reported, not presumed: only with include_reported (--include-reported)";
 
 std::string clean_name(const std::string& name) { return clean_utf8(name, 255); }
 
@@ -90,8 +90,8 @@ void begin_attempt(Task& task, std::uint64_t epoch, int node) {
 std::string replaced_text(const Task& task) {
   const std::string child = task.replaced_by.str();
   return "it was replaced by task " + child +
-         ", an edited copy: check that one first; to send this one too, use even_replaced "
-         "(--even-replaced)";
+         ", an edited copy: check that one first; to send this one too, use include_replaced "
+         "(--include-replaced)";
 }
 
 bool under_way(const Task& t) { return t.state == State::publishing || t.state == State::awaiting; }

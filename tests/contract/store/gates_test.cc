@@ -322,11 +322,11 @@ TEST_P(HeldBack, EveryQueueThatIsHeldBackIsListed) {
 }
 
 TEST_P(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
-  EXPECT_EQ(resume("orders").at("held_still"), nullptr);
+  EXPECT_EQ(resume("orders").at("held_by"), nullptr);
   EXPECT_EQ(resume("orders").at("state"), "flowing");
   change("orders", [](GateState& state, EpochMs at) { state.breaker = opened(at); });
   const api::Json nothing = resume("orders");
-  EXPECT_THAT(nothing.at("held_still").get<std::string>(),
+  EXPECT_THAT(nothing.at("held_by").get<std::string>(),
               testing::AllOf(testing::StartsWith("queue orders: breaker open until "),
                              HasSubstr("(20 of the last 100 deliveries failed, the last one with: ")));
   EXPECT_EQ(nothing.at("state"), "breaker_open");

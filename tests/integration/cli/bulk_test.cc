@@ -73,14 +73,14 @@ TEST_F(Bulks, FinishesDeliveriesWhoseSilenceIsHeldOpen) {
   db.exec("UPDATE rung_tasks SET next_at = TIMESTAMPADD(HOUR, -1, next_at)");  // their silence ends now
   for (std::size_t i = 0; i < 4; ++i)
     happen(ids[i], event::SilenceOver{.held = "queue orders is not attached"});
-  EXPECT_EQ(rung_json({"list", "--silence-held"})["tasks"].size(), 4U);
+  EXPECT_EQ(rung_json({"list", "--outcome-unknown"})["tasks"].size(), 4U);
   EXPECT_EQ(rung_json({"finish", "--queue", "orders", "--succeeded", "--limit", "1", "--yes"})["applied"], 1);
   EXPECT_EQ(count(State::succeeded), 1);
   const json failed =
-      rung_json({"finish", "--silence-held", "--failed", "--reason", "says the shop", "--yes"});
+      rung_json({"finish", "--outcome-unknown", "--failed", "--reason", "says the shop", "--yes"});
   EXPECT_EQ(failed["applied"], 3);
   EXPECT_EQ(failed["action"], "fail");
-  EXPECT_EQ(failed["filter"], (json{{"state", "awaiting"}, {"silence_held", "true"}}));
+  EXPECT_EQ(failed["filter"], (json{{"state", "awaiting"}, {"outcome_unknown", "true"}}));
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE last_error LIKE '%says the shop%'"), "3");
   EXPECT_EQ(state_of(ids[4]), State::awaiting) << "its consumer may still answer";
 }

@@ -135,7 +135,8 @@ TEST_F(ByApiAnswers, AListHasBounds) {
     if (what(request) == "GET /v1/now") return kNow;
     return {200, "{\"tasks\": [" + rows + "]}"};
   });
-  EXPECT_THAT(from(script.url(), {"list", "--all"}).err, HasSubstr("a page that is longer than asked for"));
+  EXPECT_THAT(from(script.url(), {"list", "--all-pages"}).err,
+              HasSubstr("a page that is longer than asked for"));
 }
 
 }  // namespace

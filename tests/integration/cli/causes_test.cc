@@ -48,8 +48,8 @@ TEST_F(CausesOfTasks, TenThousandFailuresAreThreeCauses) {
   EXPECT_THAT(cancelled.err, HasSubstr("--cause " + cause + ": CardError: charges/"));
   EXPECT_THAT(rung({"bulk", "list"}).out, HasSubstr(cause + ": CardError: charges/"));
   EXPECT_EQ(rung({"causes", "--queue", "orders"}).out,
-            "no task that has failed is under way or parked (see --all)\n");
-  EXPECT_EQ(rung_json({"causes", "--queue", "orders", "--all"})["causes"][0]["total"], 2);
+            "no task that has failed is under way or parked (see --include-ended)\n");
+  EXPECT_EQ(rung_json({"causes", "--queue", "orders", "--include-ended"})["causes"][0]["total"], 2);
 }
 
 TEST_F(CausesOfTasks, PeopleSayWhatTheyAre) {

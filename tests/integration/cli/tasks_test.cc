@@ -95,7 +95,7 @@ TEST_F(Tasks, ListTakesSeveralStatesSortsAndCounts) {
   EXPECT_EQ(rung({"list", "--state", "scheduled", "--count"}).out, "2\n");
   EXPECT_EQ(rung_json({"list", "--count"})["count"], 3);
   for (const std::string sort : {"newest", "oldest", "due"}) {
-    const json all = rung_json({"list", "--sort", sort, "--all"});
+    const json all = rung_json({"list", "--sort", sort, "--all-pages"});
     const json first = rung_json({"list", "--sort", sort, "--limit", "1"});
     const json rest = rung_json({"list", "--sort", sort, "--cursor", first["next"]});
     EXPECT_EQ(all["tasks"].size(), 3U);

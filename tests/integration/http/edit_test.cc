@@ -71,7 +71,7 @@ TEST_F(HttpEdit, TheEditedMessageIsDeliveredInPlaceOfTheParkedOne) {
   EXPECT_EQ(current(queue).size(), 2U);
 
   EXPECT_THAT(refused(post("/v1/tasks/" + id + "/redrive"), 409), HasSubstr(child));
-  EXPECT_EQ(post("/v1/tasks/" + id + "/redrive", {{"even_replaced", true}}).status, 200);
+  EXPECT_EQ(post("/v1/tasks/" + id + "/redrive", {{"include_replaced", true}}).status, 200);
   EXPECT_EQ(retry_id(delivery(queue)), id);
 }
 

@@ -166,7 +166,7 @@ TEST_F(HttpActivity, FailuresRetriesAndSuccessesOfAQueue) {
     return sums(activity) == json::array({2, 2, 1});
   })) << activity.dump();
   EXPECT_EQ(activity.at("step_s"), 60);
-  EXPECT_EQ(activity.at("counted_with"), nullptr);
+  EXPECT_EQ(activity.at("aggregated_as"), nullptr);
   EXPECT_THAT(activity.at("points").size(), testing::AllOf(testing::Ge(60U), testing::Le(61U)));
   EXPECT_EQ(sums(get("/v1/activity").json()), json::array({2, 2, 1}));
   const auto by_sql =
@@ -174,7 +174,7 @@ TEST_F(HttpActivity, FailuresRetriesAndSuccessesOfAQueue) {
   EXPECT_EQ(by_sql.at(0).at("f") + by_sql.at(0).at("r") + by_sql.at(0).at("s"), "221");
   const json none = get("/v1/activity?queue=" + other).json();
   EXPECT_EQ(sums(none), json::array({0, 0, 0}));
-  EXPECT_EQ(none.at("counted_with"), "(other)");
+  EXPECT_EQ(none.at("aggregated_as"), "(other)");
   EXPECT_EQ(none.at("points").size(), activity.at("points").size());
 }
 

@@ -56,8 +56,8 @@ TEST(Activity, SaysWhichQueuesHaveNoCountsOfTheirOwn) {
                        RuleBook::Queues{{"invoices", {}}}, RuleBook::Tags{}, {}, TargetRules{},
                        RuleBook::RuleLists{}, std::make_shared<const ErrorQueues>(), patterns);
   for (const char* queue : {"", kAllQueues, "invoices", "orders.eu", "orders.*"})
-    EXPECT_EQ(counted_with(rules, queue), std::nullopt) << queue;
-  EXPECT_EQ(counted_with(rules, "elsewhere"), "(other)");
+    EXPECT_EQ(aggregated_as(rules, queue), std::nullopt) << queue;
+  EXPECT_EQ(aggregated_as(rules, "elsewhere"), "(other)");
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST(Filters, MistakesAreNamed) {
   EXPECT_EQ(mistake({{"limit", "5"}}), "filter.limit: unknown condition; known condi") << "no pages";
   EXPECT_EQ(mistake({{"kind", "?"}}), "filter.kind: must be retry or delay");
   EXPECT_EQ(mistake({{"cause", "?"}}), "filter.cause: must be the id of a cause, 12 ");
-  EXPECT_EQ(mistake({{"silence_held", "false"}}), "filter.silence_held: must be true");
+  EXPECT_EQ(mistake({{"outcome_unknown", "false"}}), "filter.outcome_unknown: must be true");
   FieldErrors errors;
   read_filter({{"queue", "a"}, {"queue", "b"}}, "", errors);
   EXPECT_EQ(errors, (FieldErrors{{"queue", "given twice"}}));

@@ -79,14 +79,14 @@ TEST(AuditPages, AsJson) {
   page.rows.push_back({{6, EpochMs{1'789'992'025'123}, "bob", "pause", TaskId{0}, "{}", "{}"}, ""});
   page.next = {EpochMs{1'789'992'025'123}, 6};
   const Json json = to_json(page);
-  EXPECT_EQ(json.at("next_cursor"), "6.1789992025123");
+  EXPECT_EQ(json.at("next"), "6.1789992025123");
   EXPECT_EQ(json.at("audit")[0].at("retry_id"), "42");
   EXPECT_EQ(json.at("audit")[0].at("queue"), "orders");
   EXPECT_EQ(json.at("audit")[0].at("after"), Json({{"state", "cancelled"}}));
   EXPECT_EQ(json.at("audit")[1].at("retry_id"), nullptr);
   EXPECT_EQ(json.at("audit")[1].at("queue"), nullptr);
   page.next.reset();
-  EXPECT_EQ(to_json(page).at("next_cursor"), nullptr);
+  EXPECT_EQ(to_json(page).at("next"), nullptr);
 }
 
 TEST(AuditPages, Cursors) {

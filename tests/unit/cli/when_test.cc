@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "src/cli/shared/filter.h"
+#include "src/cli/shared/options.h"
 #include "src/core/base/time.h"
 
 namespace rung::cli {

@@ -228,7 +228,7 @@ TEST(MachineTable, WhenSilenceIsHeldOpen) {
 TEST(MachineTable, ASuccessThatWasReportedNeedsTheWordToBeUndone) {
   const Task reported = task_in(State::succeeded);
   for (const Happening& what : {Happening{event::Redrive{}}, Happening{event::Finish{false, "e"}}})
-    EXPECT_THAT(decide(reported, what, rules(), at()).reason, ::testing::HasSubstr("even_reported"));
+    EXPECT_THAT(decide(reported, what, rules(), at()).reason, ::testing::HasSubstr("include_reported"));
   const Decision d = decide(presumed_task(), event::Redrive{}, rules(), at());
   ASSERT_EQ(cell(d), "S");
   EXPECT_EQ(d.task.finished_by, FinishedBy::nobody);

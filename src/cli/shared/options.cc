@@ -1,0 +1,367 @@
+#include "src/cli/shared/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "levels/duration.h"
+#include "plugin/rabbitmq/topology/attachment.h"
+#include "src/api/tasks/filter.h"
+#include "src/cli/shared/text.h"
+#include "src/config/document.h"
+#include "src/core/base/time.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::cli {
+
+namespace {
+
+// The next time after `now` at which this machine's clock shows `time`. Where it skips that time (daylight
+// saving begins), the library chooses one near it.
+EpochMs next_local(Ms time, EpochMs now) {
+  const std::time_t unix_time = now.ms / 1000;
+  std::tm today{};
+  localtime_r(&unix_time, &today);
+  const std::chrono::hh_mm_ss<Ms> clock(time);
+  for (int days = 0;; ++days) {
+    std::tm then = today;
+    then.tm_mday += days;  // mktime() carries over
+    then.tm_hour = static_cast<int>(clock.hours().count());
+    then.tm_min = static_cast<int>(clock.minutes().count());
+    then.tm_sec = static_cast<int>(clock.seconds().count());
+    then.tm_isdst = -1;  // unknown
+    const EpochMs at{static_cast<std::int64_t>(std::mktime(&then)) * 1000 + clock.subseconds().count()};
+    if (at > now || days == 2) return at;
+  }
+}
+
+}  // namespace
+
+tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now, Direction direction) {
+  if (text == "now") return now;
+  if (const auto instant = read_instant(text)) return *instant;
+  const bool minus = text.starts_with('-');
+  const bool is_signed = minus || text.starts_with('+');
+  const auto duration = levels::parse_duration(is_signed ? text.substr(1) : text);
+  if (!duration) {
+    return tl::unexpected(
+        fmt::format("'{}' is neither a time (2026-11-21T17:05:00Z, UTC unless it has an offset) nor a "
+                    "duration (90s, 1h30m, 2d)",
+                    text));
+  }
+  const bool back = is_signed ? minus : direction == Direction::past;
+  return back ? now - *duration : now + *duration;
+}
+
+tl::expected<EpochMs, std::string> parse_until(std::string_view text, EpochMs now) {
+  if (const auto time = read_time_of_day(text)) return next_local(*time, now);
+  if (const auto instant = read_instant(text)) return *instant;
+  return tl::unexpected(fmt::format(
+      "'{}' is neither a time of day (08:00, by this machine's clock) nor a time (2026-11-21T17:05:00Z, UTC "
+      "unless it has an offset)",
+      text));
+}
+
+namespace {
+
+std::string flags_of(const Field& field) {
+  return field.flags.empty() ? option_for(field.member) : std::string(field.flags);
+}
+
+}  // namespace
+
+std::string flag_of(const Field& field) {
+  const std::string flags = flags_of(field);
+  return flags.substr(0, flags.find(','));
+}
+
+namespace {
+
+// Due times are ahead, all others have been.
+std::string time_help(Is is) {
+  return is == Is::past     ? "; a duration counts back from now"
+         : is == Is::future ? "; a duration counts from now"
+                            : "";
+}
+
+// Why the value is wrong; "" = it is not.
+std::string wrong_value(const Field& field, const std::string& text) {
+  switch (field.is) {
+    case Is::past:
+    case Is::future: {
+      const auto time =
+          parse_when(text, EpochMs{}, field.is == Is::past ? Direction::past : Direction::future);
+      return time ? "" : time.error();
+    }
+    case Is::until: {
+      const auto time = parse_until(text, EpochMs{});
+      return time ? "" : time.error();
+    }
+    case Is::duration: {
+      // JSON also accepts bare milliseconds, but on a command line 30 looks like seconds.
+      const auto duration = levels::parse_duration(text);
+      return duration ? "" : "'" + text + "': " + duration.error();
+    }
+    case Is::pairs:
+    case Is::headers: {
+      const auto equals = text.find('=');
+      const bool empty = field.is == Is::headers && equals + 1 == text.size();
+      if (equals == std::string::npos || equals == 0 || empty) return "'" + text + "' is not NAME=VALUE";
+      break;
+    }
+    default:
+      break;
+  }
+  return is_utf8(text) || field.is == Is::reason ? "" : "not UTF-8";
+}
+
+void add_value(const Field& field, const std::string& text, EpochMs now, Json& request) {
+  const auto member = [&]() -> Json& { return request[Json::json_pointer("/" + std::string(field.member))]; };
+  switch (field.is) {
+    case Is::text:
+    case Is::word:
+    case Is::duration:
+      if (!text.empty()) member() = text;
+      return;
+    case Is::reason:
+      member() = clean_utf8(text, kErrorBytes);
+      return;
+    case Is::number:
+      member() = std::strtoll(text.c_str(), nullptr, 0);  // as CLI::Range has read it
+      return;
+    case Is::real:
+      member() = std::strtod(text.c_str(), nullptr);
+      return;
+    case Is::flag:
+      member() = true;
+      return;
+    case Is::words:
+      member() =
+          text_of(request, field.member) + (request.contains(std::string(field.member)) ? "," : "") + text;
+      return;
+    case Is::list:
+      member().push_back(text);
+      return;
+    case Is::pairs:
+      member()[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
+      return;
+    case Is::headers:
+      request[std::string(api::kHeaderParam) + text.substr(0, text.find('='))] =
+          text.substr(text.find('=') + 1);
+      return;
+    case Is::past:
+      member() = to_rfc3339(*parse_when(text, now, Direction::past));
+      return;
+    case Is::future:
+      member() = to_rfc3339(*parse_when(text, now, Direction::future));
+      return;
+    case Is::until:
+      member() = to_rfc3339(*parse_until(text, now));
+      return;
+  }
+}
+
+}  // namespace
+
+void add_fields(CLI::App& c, std::span<const Field> fields, const std::string& group) {
+  for (const Field& field : fields) {
+    const std::string help = std::string(field.help) + time_help(field.is);
+    if (field.is == Is::flag) {
+      c.add_flag(flags_of(field), help)->group(group);
+      continue;
+    }
+    CLI::Option* option =
+        c.add_option(flags_of(field), help)->type_name(std::string(field.type))->group(group);
+    if (field.is == Is::list || field.is == Is::pairs || field.is == Is::headers || field.is == Is::words)
+      option->take_all();
+    if (field.is == Is::words) option->delimiter(',');
+    if (!field.words.empty())
+      option->check(CLI::IsMember(std::vector<std::string>(field.words.begin(), field.words.end())));
+    if (field.is == Is::number)
+      option->check(
+          CLI::Range(static_cast<std::int64_t>(field.least), static_cast<std::int64_t>(field.most)));
+    if (field.is == Is::real) option->check(CLI::Range(field.least, field.most));
+    option->check([field](const std::string& text) { return wrong_value(field, text); });
+  }
+}
+
+CLI::Option& add_flag(CLI::App& c, const std::string& flags, const std::string& help) {
+  return *c.add_flag(flags, help);
+}
+
+std::string given_of(const CLI::App& c, std::span<const Field> fields) {
+  for (const Field& field : fields) {
+    if (c.count(flag_of(field)) > 0) return flag_of(field);
+  }
+  return {};
+}
+
+std::string value_of(const CLI::App& c, const std::string& option) {
+  const auto& values = c.get_option(option)->results();
+  return values.empty() ? std::string() : values.back();
+}
+
+void read_fields(const CLI::App& c, std::span<const Field> fields, EpochMs now, Json& request) {
+  for (const Field& field : fields) {
+    for (const std::string& text : c.get_option(flag_of(field))->results())
+      add_value(field, text, now, request);
+  }
+}
+
+Parameters read_params(const CLI::App& c, std::span<const Field> fields, EpochMs now) {
+  Json request = Json::object();
+  read_fields(c, fields, now, request);
+  Parameters parameters;
+  for (const auto& [name, value] : request.items())
+    parameters.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+  return parameters;
+}
+
+namespace {
+
+Field field_of(const api::Param& param) {
+  using Of = api::Param::Is;
+  Field field{param.name, Is::text, "TEXT", param.help, {}, param.words};
+  if (param.name == "queue") field.type = "QUEUE";
+  if (param.name == "first_failed_after") field.flags = "--first-failed-after,--since";
+  switch (param.is) {
+    case Of::word:
+      // "only ...: true"
+      field.is = param.words.size() == 1 ? Is::flag : Is::word;
+      break;
+    case Of::words:
+      field.is = Is::words;
+      break;
+    case Of::flag:
+      field.is = Is::flag;
+      break;
+    case Of::time:
+      field.is = param.name.starts_with("due_") ? Is::future : Is::past;
+      field.type = "TIME";
+      break;
+    case Of::duration:
+      field.is = Is::duration;
+      field.type = "DURATION";
+      break;
+    case Of::headers:
+      return {"header", Is::headers, "NAME=VALUE",
+              "a header, and its value; only headers listed under index_headers in the config"};
+    default:
+      break;
+  }
+  return field;
+}
+
+}  // namespace
+
+std::vector<Field> params_of(std::string_view operation, const std::vector<std::string_view>& without) {
+  std::vector<Field> fields;
+  for (const api::Route& route : api::api_routes()) {
+    if (route.id != operation) continue;
+    for (const api::Param& param : route.params) {
+      const bool left_out = std::ranges::find(without, param.name) != without.end();
+      if (!left_out && param.name != "limit" && param.name != "cursor") fields.push_back(field_of(param));
+    }
+  }
+  return fields;
+}
+
+std::vector<Field> conditions(bool by_error) {
+  std::vector<Field> fields;
+  for (const api::Param& param : api::kConditionParams) {
+    if (by_error || param.name != "error") fields.push_back(field_of(param));
+  }
+  return fields;
+}
+
+void add_page(CLI::App& c, PageOptions& o) {
+  c.add_option("--limit", o.limit, "Maximum number of rows")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  c.add_option("--cursor", o.cursor, "The next page: `next` of the previous one")->type_name("CURSOR");
+}
+
+void suggest_queue(Session& session, const std::string& queue) {
+  if (queue.empty()) return;
+  const auto counted = session.api->get(with_query("/v1/tasks", {{"queue", queue}, {"count", "true"}}));
+  if (!counted || number_of(*counted, "count") > 0) return;
+  const auto known = read_rows(*session.api, "/v1/queues", {}, "queues");
+  if (!known) return;
+  std::vector<std::string> names;
+  for (const Json& one : part_of(*known, "queues")) {
+    // It may just have been paused.
+    if (text_of(one, "queue") != queue || part_of(one, "attached").is_boolean())
+      names.push_back(text_of(one, "queue"));
+  }
+  const std::string near = confile::did_you_mean(queue, names);
+  if (!near.empty() && std::ranges::find(names, queue) == names.end())
+    report_error(kUserError, "no queue " + confile::in_quotes(queue) + near);
+}
+
+namespace {
+
+void add_flag(std::string& out, const std::string& name, std::string_view value) {
+  if (value.empty()) return;
+  out += (out.empty() ? "" : " ") + name + " ";
+  const bool plain =
+      value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:,=-") ==
+      std::string_view::npos;
+  out += plain ? std::string(value) : rabbit::shell_quote(value);
+}
+
+}  // namespace
+
+// {"first_failed_after": "2026-...", "header.tenant": "acme"}
+std::string filter_flags(const Json& filter) {
+  constexpr std::string_view kHeader = "header.";
+  std::string out;
+  for (const auto& [name, value] : filter.items()) {
+    if (!value.is_string()) continue;
+    const auto& text = value.get_ref<const std::string&>();
+    if (name == "outcome_unknown") {
+      out += out.empty() ? "--outcome-unknown" : " --outcome-unknown";
+    } else if (name.starts_with(kHeader)) {
+      add_flag(out, "--header", name.substr(kHeader.size()) + "=" + text);
+    } else {
+      add_flag(out, option_for(name), text);
+    }
+  }
+  return out;
+}
+
+CLI::Option* add_count_by(CLI::App& c, std::string& by) {
+  const auto wrong = [](const std::string& text) -> std::string {
+    if (CountBy::parse(text)) return {};
+    return "'" + text + "' is not queue, error_type, tag, level, cause or header.NAME" +
+           confile::did_you_mean(text, {"queue", "error_type", "tag", "level", "cause", "header."});
+  };
+  return c
+      .add_option(
+          "--by", by,
+          "With --count: by queue, error_type, tag, level, cause or header.NAME (one in index_headers)")
+      ->type_name("FIELD")
+      ->check(wrong);
+}
+
+std::string counts_text(const Json& counts) {
+  using enum Table::Align;
+  std::string title = text_of(counts, "by");
+  if (!title.starts_with("header.")) {
+    std::ranges::transform(title, title.begin(), [](char c) {
+      return c == '_' ? ' ' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    });
+  }
+  Table table({{"TASKS", right, 0, 0, [](const Json& group) { return grouped(number_of(group, "count")); }},
+               {title, left, 0, 0, text_cell("value")}},
+              part_of(counts, "groups"));
+  if (const auto others = number_of(counts, "others"); others > 0) table.row({grouped(others), "(others)"});
+  return table.str(Terminal::of_stdout(), false);
+}
+
+}  // namespace rung::cli
