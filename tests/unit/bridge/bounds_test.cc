@@ -22,9 +22,7 @@ RuleBookPtr breakers_for_all() {
   defaults.gate.breaker = BreakerRules{};
   defaults.gate.breaker->open_after = 2;
   defaults.gate.breaker->of_last = 4;
-  return std::make_shared<RuleBook>(
-      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}, Ms{5000}})}},
-      RuleBook::Queues{{"orders", defaults}}, RuleBook::Tags{}, defaults);
+  return book_of({Ms{1000}, Ms{2000}, Ms{5000}}, {{"orders", defaults}}, defaults);
 }
 
 class Strangers : public testing::Test {

@@ -68,14 +68,14 @@ TEST_F(BreakerStory, AProbeThatIsGrantedDuringAPauseStays) {
   world.loop.run_for(Ms{1000});  // a read, and the question, are on their way
   ASSERT_EQ(flow->jobs.waiting(Lane::gates), 1U);
   ASSERT_EQ(flow->jobs.waiting(Lane::gate_writes), 1U);
-  ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
+  world.pause("orders");
   while (flow->jobs.run_next(Lane::gates) || flow->jobs.run_next(Lane::gate_writes))
     world.loop.run_for(Ms{1});
   flow->jobs.by_itself(Lane::gates);
   flow->jobs.by_itself(Lane::gate_writes);
   world.loop.run_for(kSecond * 30);
   EXPECT_THAT(sent(), SizeIs(3)) << "those before it opened";
-  ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
+  world.resume("orders");
   world.loop.run_for(kSecond * 2);
   EXPECT_THAT(sent(), SizeIs(4));
 }
@@ -85,7 +85,7 @@ TEST_F(BreakerStory, ADamagedRowIsItsOwnQueuesAlone) {
   open_it();
   const EpochMs until = *breaker().until;
   world.db->damage_gates("orders");
-  ASSERT_TRUE(world.eyes->pause({"invoices", {}, "ann", ""}));
+  world.pause("invoices");
   world.loop.run_for(kSecond * 2);
   EXPECT_TRUE(flow->gates.why_closed("invoices")) << "the others are read";
   ASSERT_TRUE(flow->gates.why_closed("orders")) << "what can be read of it applies";
@@ -257,10 +257,10 @@ TEST_F(BreakerStory, IsInForceOnAnotherInstanceAndAfterARestart) {
 
 TEST_F(BreakerStory, APauseHoldsBackProbesToo) {
   open_it();
-  ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
+  world.pause("orders");
   world.loop.run_for(kSecond * 120);
   EXPECT_THAT(sent(), SizeIs(3));
-  ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
+  world.resume("orders");
   world.loop.run_for(kSecond);
   EXPECT_THAT(sent(), SizeIs(4));
 }

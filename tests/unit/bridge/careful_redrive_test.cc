@@ -22,9 +22,7 @@ RuleBookPtr rules_of_story() {
   const QueueRules defaults{.ladder = "default", .silence = {Silence::Means::success, kOneMinute * 10}};
   QueueRules reporting = defaults;
   reporting.silence = {Silence::Means::failure, kOneMinute * 10};
-  return std::make_shared<RuleBook>(
-      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}})}},
-      RuleBook::Queues{{"invoices", reporting}}, RuleBook::Tags{}, defaults);
+  return book_of({Ms{1000}, Ms{2000}}, {{"invoices", reporting}}, defaults);
 }
 
 class CarefulRedriveStory : public testing::Test {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/bridge/flight/due.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -90,12 +91,9 @@ TEST_F(DispatchStory, ASuccessOfAnEarlierAttemptCallsBackTheCopyThatIsHeldBack) 
 TEST_F(DispatchStory, ShortClaimsThatAreNotConfirmedAreWrittenAfterASecond) {
   flow.broker.hold_confirms();
   std::vector<TaskId> ids;
-  std::vector<io::DueItem> items;
-  for (std::size_t i = 0; i < kShortClaims; ++i) {  // a queue that has answered nothing yet gets 16
+  for (std::size_t i = 0; i < kShortClaims; ++i)  // a queue that has answered nothing yet gets 16
     ids.push_back(world.insert(i % 2 == 0 ? "orders" : "invoices", world.now()));
-    items.push_back(flow.names.item(world.row(ids.back()), world.row(ids.back()).next_at.value()));
-  }
-  flow.dispatch.due(items);
+  flow.hand_over(ids);
   world.loop.run_for(Ms{900});
   flow.dispatch.tick();
   ASSERT_EQ(flow.broker.depth("orders") + flow.broker.depth("invoices"), ids.size());
@@ -249,12 +247,7 @@ TEST_F(DispatchStory, AMessageThatCannotBeReadFailsNoOthersOfItsBatch) {
   for (std::size_t i = 0; i < kTasks; ++i) ids.push_back(world.insert("orders", world.now()));
   const TaskId bad = ids[123];
   world.db->make_unreadable(bad);
-  std::vector<io::DueItem> items;
-  for (const TaskId id : ids) {
-    const Task task = world.row(id);
-    items.push_back(flow.names.item(task, task.next_at.value()));
-  }
-  flow.dispatch.due(items);
+  flow.hand_over(ids);
   ASSERT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == kTasks - 1; }));
   ASSERT_TRUE(world.loop.run_until([&] { return world.row(bad).state == State::parked; }));
   EXPECT_NE(world.row(bad).last_error.find("a message cannot be read"), std::string::npos);
@@ -273,10 +266,7 @@ TEST_F(DispatchStory, AStoredBodyThatIsNotTheMessagesIsNotPublished) {
   const TaskId first = world.insert("orders", world.now(), 5, damaged),
                good = world.insert("orders", world.now(), 5, large),
                later = world.insert("orders", world.now(), 5, damaged);
-  std::vector<io::DueItem> items;
-  for (const TaskId id : {first, good, later})
-    items.push_back(flow.names.item(world.row(id), world.row(id).next_at.value()));
-  flow.dispatch.due(items);
+  flow.hand_over({first, good, later});
   for (const TaskId bad : {first, later}) {
     ASSERT_TRUE(world.loop.run_until([&] { return world.row(bad).state == State::parked; }));
     EXPECT_NE(world.row(bad).last_error.find("its body of 4 bytes is not that of the message"),
@@ -290,13 +280,9 @@ TEST_F(DispatchStory, AStoredBodyThatIsNotTheMessagesIsNotPublished) {
 // Of four, one fails for good: found by halves, as if it were the first, after the claim with its messages.
 TEST_F(DispatchStory, AClaimThatFailsForGoodFailsNoOthersOfItsBatch) {
   std::vector<TaskId> ids;
-  std::vector<io::DueItem> items;
-  for (int i = 0; i < 4; ++i) {
-    ids.push_back(world.insert("orders", world.now()));
-    items.push_back(flow.names.item(world.row(ids.back()), world.row(ids.back()).next_at.value()));
-  }
+  for (int i = 0; i < 4; ++i) ids.push_back(world.insert("orders", world.now()));
   flow.jobs.by_hand(Lane::flow);
-  flow.dispatch.due(items);
+  flow.hand_over(ids);
   ASSERT_TRUE(world.loop.run_until([&] { return flow.jobs.waiting(Lane::flow) == 1; }));
   world.db->fail_next(4, Error::Kind::permanent);
   ASSERT_TRUE(flow.jobs.run_next(Lane::flow));
@@ -306,6 +292,85 @@ TEST_F(DispatchStory, AClaimThatFailsForGoodFailsNoOthersOfItsBatch) {
   const auto scheduled =
       std::ranges::count_if(ids, [&](TaskId id) { return world.row(id).state == State::scheduled; });
   EXPECT_EQ(scheduled, 1);
+}
+
+// ---- Which tasks are in the heap, which stay in the database, and that none is late.
+
+class HorizonStory : public testing::Test {
+ protected:
+  // Those that were published within 10 ms of their time: by the heap. The sweep is later by 300 ms.
+  static std::int64_t in_time(const Flow& flow) { return lateness(flow).counts[0]; }
+  static std::int64_t late(const Flow& flow) {
+    std::int64_t count = 0;
+    for (const std::int64_t n : lateness(flow).counts) count += n;
+    return count - in_time(flow);
+  }
+  static Lateness lateness(const Flow& flow) {
+    Lateness all;
+    for (const auto& [queue, counts] : flow.counts.by_queue()) all += counts.late;
+    return all;
+  }
+
+  World world;
+};
+
+TEST_F(HorizonStory, TheBoundDropsTheLatestAndLoadsItAgain) {
+  Flow flow(world, {.window = Ms{20'000}, .max_loaded = 3});
+  flow.take_shards();
+  flow.janitor.start();
+  for (int i = 6; i > 0; --i) {
+    flow.schedule(world.insert("orders", world.now() + Ms{1500 * i}));
+    EXPECT_LE(flow.horizon.loaded(), 3U);
+  }
+  EXPECT_GE(flow.horizon.loaded(), 2U);
+  world.loop.run_for(Ms{12'000});
+  EXPECT_EQ(in_time(flow), 6);
+  EXPECT_EQ(late(flow), 0);
+}
+
+TEST_F(HorizonStory, WhatIsBeyondTheWindowIsLeftToTheDatabaseUntilItNears) {
+  Flow flow(world, {.window = Ms{10'000}, .max_loaded = 1000});
+  flow.take_shards();
+  flow.janitor.start();
+  flow.schedule(world.insert("orders", world.now() + Ms{25'000}));
+  EXPECT_EQ(flow.horizon.loaded(), 0U);
+  world.loop.run_for(Ms{20'000});
+  EXPECT_EQ(flow.horizon.loaded(), 1U);
+  world.loop.run_for(Ms{6000});
+  EXPECT_EQ(in_time(flow), 1);
+}
+
+TEST_F(HorizonStory, AShardThatIsTakenBringsItsRows) {
+  const EpochMs due = world.now() + Ms{2000};
+  world.insert("orders", due);
+  Flow flow(world);
+  flow.take_shards();
+  world.run_until(due - Ms{1});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  world.run_until(due + Ms{10});
+  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+}
+
+TEST_F(HorizonStory, ALoadThatIsCutShortGoesOnWhereItEnded) {
+  for (int i = 0; i < 2100; ++i) world.insert("orders", world.now() + Ms{60'000 + i}, 7);
+  Flow flow(world);
+  flow.take_shards();
+  world.loop.run_for(Ms{10});
+  EXPECT_EQ(flow.horizon.loaded(), 2000U);
+  flow.janitor.start();
+  world.loop.run_for(Ms{1100});
+  EXPECT_EQ(flow.horizon.loaded(), 2100U);
+}
+
+TEST_F(HorizonStory, ARowOfAShardThatIsNotHeldIsItsOwnersAffair) {
+  Flow flow(world);
+  flow.take_shards();
+  Flow owner(world, {.name = "b"});
+  owner.take_shards(kShards / 2);
+  const TaskId id = world.insert("orders", world.now() + Ms{1000}, owner.shards.list()[0]);
+  for (Flow* each : {&flow, &owner}) each->schedule(id);
+  EXPECT_EQ(flow.horizon.loaded(), 0U);
+  EXPECT_EQ(owner.horizon.loaded(), 1U);
 }
 
 }  // namespace

@@ -45,14 +45,21 @@ namespace rung::bridge {
 
 inline constexpr Ms kAMinute{60'000};
 
+// `delays`: of the ladder `default`.
+inline RuleBookPtr book_of(std::vector<Ms> delays, RuleBook::Queues queues, const QueueRules& defaults = {},
+                           RuleBook::Patterns patterns = {}) {
+  return std::make_shared<RuleBook>(
+      RuleBook::Ladders{{"default", levels::Ladder::from_list(std::move(delays)).value()}}, std::move(queues),
+      RuleBook::Tags{}, defaults, TargetRules{}, RuleBook::RuleLists{}, std::make_shared<const ErrorQueues>(),
+      std::move(patterns));
+}
+
 // orders, invoices: silence for 10 minutes is a success. billed: parked tasks are copied to rung.parked.
 inline RuleBookPtr story_rules(int catch_up = 1000) {
   const QueueRules defaults{.ladder = "default", .silence = {}, .catch_up = catch_up};
   QueueRules billed = defaults;
   billed.publish_parked = true;
-  return std::make_shared<RuleBook>(
-      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}, Ms{5000}})}},
-      RuleBook::Queues{{"billed", billed}}, RuleBook::Tags{}, defaults);
+  return book_of({Ms{1000}, Ms{2000}, Ms{5000}}, {{"billed", billed}}, defaults);
 }
 
 // Shared by all instances.
@@ -102,6 +109,11 @@ struct World {
     });
   }
   Task row(TaskId id) { return eyes->find(id).value().value().task; }
+  // By another process.
+  void pause(const std::string& queue, std::optional<EpochMs> until = {}) {
+    ASSERT_TRUE(eyes->pause({queue, until, "ann", ""}));
+  }
+  void resume(const std::string& queue) { ASSERT_TRUE(eyes->resume(queue, "ann", "").value().any()); }
   std::vector<TaskRow> rows() { return eyes->list({}).value(); }
   // As the view retry_queues shows it.
   QueueGate gate(const std::string& queue) {
@@ -174,15 +186,18 @@ class Flow final : public BrokerSink {
     EXPECT_TRUE(world.loop.run_until([&] { return shards.count() == count; }));
     world.loop.run_for(Ms{5});  // the queries after gaining shards are answered
   }
-  // As the heap or the sweep does when the task is due.
-  void hand_over(TaskId id) {
+  io::DueItem item(TaskId id) {
     const Task task = world.row(id);
-    dispatch.due({names.item(task, task.next_at.value())});
+    return names.item(task, task.next_at.value());
   }
-  void schedule(TaskId id) {
-    const Task task = world.row(id);
-    horizon.schedule(names.item(task, task.next_at.value()));
+  // As the heap or the sweep does when the tasks are due: as one batch.
+  void hand_over(const std::vector<TaskId>& ids) {
+    std::vector<io::DueItem> items;
+    for (const TaskId id : ids) items.push_back(item(id));
+    dispatch.due(items);
   }
+  void hand_over(TaskId id) { hand_over(std::vector{id}); }
+  void schedule(TaskId id) { horizon.schedule(item(id)); }
   // Applies a change by hand or a consumer's result; waits for the answer.
   std::optional<Decision> say(Event event) {
     auto answer = std::make_shared<std::optional<Decision>>();

@@ -14,22 +14,28 @@ namespace rung::bridge {
 
 inline constexpr Ms kSecond{1000};
 
-inline RuleBookPtr gated(const GateRules& gate, Silence silence = {Silence::Means::failure, Ms{3'600'000}}) {
-  QueueRules orders{.ladder = "default", .silence = silence, .catch_up = 1000};
+// With `count` of them: orders, orders-1, orders-2 ...
+inline RuleBookPtr gated(const GateRules& gate, int count = 1) {
+  const QueueRules defaults{
+      .ladder = "default", .silence = {Silence::Means::failure, Ms{3'600'000}}, .catch_up = 1000};
+  QueueRules orders = defaults;
   orders.gate = gate;
-  const QueueRules defaults{.ladder = "default", .silence = silence, .catch_up = 1000};
-  return std::make_shared<RuleBook>(
-      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}, Ms{5000}})}},
-      RuleBook::Queues{{"orders", orders}}, RuleBook::Tags{}, defaults);
+  RuleBook::Queues queues;
+  for (int i = 0; i < count; ++i) queues["orders" + (i == 0 ? "" : "-" + std::to_string(i))] = orders;
+  return book_of({Ms{1000}, Ms{2000}, Ms{5000}}, queues, defaults);
 }
 
 // The same for all queues that match orders.*
 inline RuleBookPtr gated_by_pattern(const GateRules& gate) {
   const RuleBookPtr one = gated(gate);
-  return std::make_shared<RuleBook>(one->ladders(), RuleBook::Queues{}, RuleBook::Tags{}, one->defaults(),
-                                    TargetRules{}, RuleBook::RuleLists{},
-                                    std::make_shared<const ErrorQueues>(),
-                                    RuleBook::Patterns{{QueuePattern("orders.*"), one->queue("orders")}});
+  return book_of({Ms{1000}, Ms{2000}, Ms{5000}}, {}, one->defaults(),
+                 {{QueuePattern("orders.*"), one->queue("orders")}});
+}
+
+inline GateRules with_rate(double per_second) {
+  GateRules gate;
+  gate.rate = per_second;
+  return gate;
 }
 
 inline GateRules with_breaker() {
@@ -45,6 +51,7 @@ class GateStory : public testing::Test {
   explicit GateStory(RuleBookPtr rules) {
     world.rules = std::move(rules);
     flow = std::make_unique<Flow>(world);
+    for (const auto& [queue, gate] : world.rules->queues()) flow->broker.declare(queue);
     flow->take_shards();
     start(*flow);
   }

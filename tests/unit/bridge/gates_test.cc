@@ -24,10 +24,6 @@ class GatesTest : public testing::Test {
  protected:
   GatesTest() { world.read_clock(flow.clock); }
   ~GatesTest() override { world.db->fail_next(0); }
-  Pause pause(const std::string& queue, std::optional<EpochMs> until = {}) {
-    return world.eyes->pause({queue, until, "ann", "down"}).value();
-  }
-  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "")->any()); }
 
   World world;
   Flow flow{world};
@@ -37,7 +33,7 @@ class GatesTest : public testing::Test {
 };
 
 TEST_F(GatesTest, NothingIsKnownBeforeTheFirstRead) {
-  pause("orders");
+  world.pause("orders");
   jobs.by_hand(Lane::gates);
   gates.start();
   world.loop.run_for(Ms{2000});
@@ -54,10 +50,7 @@ TEST_F(GatesTest, NothingIsKnownBeforeTheFirstRead) {
 TEST_F(GatesTest, AWindowIsJudgedByTheDatabasesClockAlone) {
   QueueRules gated = world.rules->queue("orders");
   gated.gate.window = std::make_shared<const TimeWindow>(*TimeWindow::parse({"00:00-01:00"}, "UTC"));
-  const auto ladder = *levels::Ladder::from_list({Ms{1000}});
-  world.rules =
-      std::make_shared<RuleBook>(RuleBook::Ladders{{"default", ladder}}, RuleBook::Queues{{"orders", gated}},
-                                 RuleBook::Tags{}, world.rules->queue("invoices"));
+  world.rules = book_of({Ms{1000}}, {{"orders", gated}}, world.rules->queue("invoices"));
   Flow unread(world);
   Gates judged(unread.sidecar, [](auto&&) {});
   judged.start();
@@ -75,11 +68,11 @@ TEST_F(GatesTest, APauseAndItsEndAreKnownWithinASecond) {
   gates.start();
   world.loop.run_for(Ms{100});
   EXPECT_THAT(closed(gates), IsEmpty());
-  pause("orders");
-  pause("invoices");
+  world.pause("orders");
+  world.pause("invoices");
   world.loop.run_for(Ms{510});
   EXPECT_THAT(closed(gates), ElementsAre("invoices", "orders"));
-  resume("orders");
+  world.resume("orders");
   world.loop.run_for(Ms{510});
   EXPECT_THAT(closed(gates), ElementsAre("invoices"));
   EXPECT_EQ(changes, 3);
@@ -90,7 +83,7 @@ TEST_F(GatesTest, APauseAndItsEndAreKnownWithinASecond) {
 TEST_F(GatesTest, APauseEndsInItsMsAndNotBefore) {
   gates.start();
   const EpochMs until = world.now() + Ms{10'123};
-  pause("orders", until);
+  world.pause("orders", until);
   world.run_until(until - Ms{1});
   EXPECT_THAT(closed(gates), ElementsAre("orders"));
   world.run_until(until);
@@ -100,8 +93,8 @@ TEST_F(GatesTest, APauseEndsInItsMsAndNotBefore) {
 TEST_F(GatesTest, WithoutTheDatabaseTheLastPausesApplyAndEndByItsClock) {
   gates.start();
   const EpochMs until = world.now() + kAMinute;
-  pause("orders", until);
-  pause("invoices");
+  world.pause("orders", until);
+  world.pause("invoices");
   world.loop.run_for(Ms{1000});
   world.db->fail_next(1'000'000);
   world.run_until(until - Ms{1});
@@ -113,10 +106,10 @@ TEST_F(GatesTest, WithoutTheDatabaseTheLastPausesApplyAndEndByItsClock) {
 
 TEST_F(GatesTest, AResumedQueueIsOpenEvenIfOurClockIsBehind) {
   gates.start();
-  pause("orders");
+  world.pause("orders");
   world.loop.run_for(Ms{1000});
   world.read_clock(flow.clock, Ms{5000});
-  resume("orders");
+  world.resume("orders");
   world.loop.run_for(Ms{501});
   EXPECT_THAT(closed(gates), IsEmpty());
 }
@@ -131,7 +124,7 @@ TEST_F(GatesTest, AfterInvalidateOnlyALaterReadCounts) {
   ASSERT_TRUE(jobs.run_next(Lane::gates));
   world.loop.run_for(Ms{1});
   EXPECT_FALSE(gates.known());
-  pause("orders");
+  world.pause("orders");
   ASSERT_TRUE(jobs.run_next(Lane::gates));
   world.loop.run_for(Ms{1});
   EXPECT_TRUE(gates.known());
@@ -166,7 +159,7 @@ TEST_F(GatesTest, WhereTheyCannotBeReadAfterTheStartOrLostLeasesItIsAProblem) {
 TEST_F(GatesTest, APauseWhoseRowIsGoneEndsWithTheNextFullRead) {
   const auto restore = world.db->back_up();
   gates.start();
-  pause("orders");
+  world.pause("orders");
   world.loop.run_for(Ms{1000});
   EXPECT_THAT(closed(gates), ElementsAre("orders"));
   restore();
@@ -179,14 +172,14 @@ TEST_F(GatesTest, KnowsForHowLongATaskHasWaited) {
   const EpochMs due = world.now();
   EXPECT_FALSE(gates.was_closed("orders", due));
   world.loop.run_for(kAMinute);
-  pause("orders");
+  world.pause("orders");
   world.loop.run_for(kAMinute);
   world.read_clock(flow.clock);
-  resume("orders");
+  world.resume("orders");
   world.loop.run_for(kAMinute);
-  pause("orders");
+  world.pause("orders");
   world.loop.run_for(kAMinute);
-  resume("orders");
+  world.resume("orders");
   world.loop.run_for(kAMinute);
   world.read_clock(flow.clock);
   EXPECT_EQ(gates.closed_since("orders", due), 2 * kAMinute) << "both pauses, and not the time between them";
@@ -211,9 +204,7 @@ double report_us(int queues) {
   const auto name = [](int i) { return "queue-" + std::to_string(i); };
   for (int i = 0; i < queues; ++i) listed[name(i)] = rules;
   World world;
-  world.rules =
-      std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
-                                 listed, RuleBook::Tags{}, rules);
+  world.rules = book_of({Ms{1000}}, listed, rules);
   Flow flow(world);
   flow.take_shards();
   flow.gates.start();

@@ -1,50 +1,30 @@
-// Pauses by hand in the flow.
+// Pauses by hand in the flow->
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/bridge/flow_fixture.h"
+#include "tests/unit/bridge/gate_story.h"
 
 namespace rung::bridge {
 namespace {
 
 using testing::ElementsAre;
 
-class PauseStory : public testing::Test {
+class PauseStory : public GateStory {
  protected:
-  PauseStory() { begin(); }
-  void begin() {
-    flow.take_shards();
-    flow.janitor.start();
-    flow.gates.start();
-    world.loop.run_for(Ms{100});
-  }
+  PauseStory() : GateStory(story_rules()) {}
   void pause(const std::string& queue, std::optional<EpochMs> until = {}) {
-    ASSERT_TRUE(world.eyes->pause({queue, until, "ann", ""}));
+    world.pause(queue, until);
     world.loop.run_for(Ms{600});
   }
-  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "")->any()); }
-  TaskId scheduled(const std::string& queue, Ms delay, int shard = 5) {
-    const TaskId id = world.insert(queue, world.now() + delay, shard);
-    flow.schedule(id);
-    return id;
-  }
-  std::vector<TaskId> published_in_order() {
-    std::vector<TaskId> ids;
-    for (const Message& message : flow.broker.contents("orders"))
-      ids.push_back(TaskId::parse(std::get<std::string>(find(message.headers, header::kId)->v)).value());
-    return ids;
-  }
-
-  World world;
-  Flow flow{world};
+  void resume(const std::string& queue) { world.resume(queue); }
 };
 
 TEST_F(PauseStory, ATaskOfAPausedQueueWaitsAndLosesNothing) {
   pause("orders");
   const TaskId held = scheduled("orders", Ms{200}), other = scheduled("invoices", Ms{200});
   world.loop.run_for(kAMinute);
-  EXPECT_EQ(flow.broker.depth("orders"), 0U);
-  EXPECT_EQ(flow.attempts_in("invoices"), (std::vector<int>{1}));
+  EXPECT_EQ(flow->broker.depth("orders"), 0U);
+  EXPECT_EQ(flow->attempts_in("invoices"), (std::vector<int>{1}));
   EXPECT_EQ(world.row(other).state, State::awaiting);
   const Task task = world.row(held);
   EXPECT_EQ(task.state, State::scheduled);
@@ -54,7 +34,7 @@ TEST_F(PauseStory, ATaskOfAPausedQueueWaitsAndLosesNothing) {
   const EpochMs due = *task.next_at, resumed = world.now();
   resume("orders");
   world.loop.run_for(Ms{1000});
-  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+  EXPECT_EQ(flow->attempts_in("orders"), (std::vector<int>{1}));
   EXPECT_GE(world.row(held).uncounted_time, resumed - due) << "no deadline runs out because of it";
   EXPECT_LE(world.row(held).uncounted_time, resumed - due + Ms{500}) << "and the time until it was noticed";
   EXPECT_EQ(world.row(other).uncounted_time, Ms{0});
@@ -66,9 +46,9 @@ TEST_F(PauseStory, TheyGoOutOldestFirstWhenItEndsByItself) {
   const TaskId second = scheduled("orders", Ms{300}), first = scheduled("orders", Ms{200}),
                third = scheduled("orders", Ms{400});
   world.run_until(until - Ms{1});
-  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(flow->broker.depth("orders"), 0U);
   world.run_until(until + Ms{100});
-  EXPECT_THAT(published_in_order(), ElementsAre(first, second, third));
+  EXPECT_THAT(sent(), ElementsAre(first, second, third));
 }
 
 TEST_F(PauseStory, WhatIsOverdueGoesOutAtTheCatchUpRate) {
@@ -78,8 +58,8 @@ TEST_F(PauseStory, WhatIsOverdueGoesOutAtTheCatchUpRate) {
   world.loop.run_for(kAMinute);
   resume("orders");
   world.loop.run_for(Ms{2500});
-  EXPECT_GE(flow.broker.depth("orders"), 180U);
-  EXPECT_LE(flow.broker.depth("orders"), 260U);
+  EXPECT_GE(flow->broker.depth("orders"), 180U);
+  EXPECT_LE(flow->broker.depth("orders"), 260U);
 }
 
 TEST_F(PauseStory, ATaskThatMovesFollowsTheGateOfItsNewQueue) {
@@ -88,42 +68,42 @@ TEST_F(PauseStory, ATaskThatMovesFollowsTheGateOfItsNewQueue) {
     const TaskId id = world.insert(from, world.now(), 5, [](Task& task) { task.state = State::parked; });
     Target elsewhere;
     elsewhere.queue = to;
-    const auto decision = flow.say({id, event::Redrive{elsewhere}, ByHand{"ann", {}}});
+    const auto decision = flow->say({id, event::Redrive{elsewhere}, ByHand{"ann", {}}});
     EXPECT_EQ(decision->verdict, Decision::Verdict::applied);
   };
   redrive("orders", "invoices");
   redrive("invoices", "orders");
   world.loop.run_for(Ms{10'000});
-  EXPECT_EQ(flow.broker.depth("invoices"), 1U);
-  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(flow->broker.depth("invoices"), 1U);
+  EXPECT_EQ(flow->broker.depth("orders"), 0U);
 }
 
 TEST_F(PauseStory, AFiredTaskWaitsToo) {
   pause("orders");
   const TaskId id = scheduled("orders", Ms{3'600'000});
-  ASSERT_EQ(flow.say({id, event::Fire{}, ByHand{"ann", {}}})->verdict, Decision::Verdict::applied);
+  ASSERT_EQ(flow->say({id, event::Fire{}, ByHand{"ann", {}}})->verdict, Decision::Verdict::applied);
   world.loop.run_for(Ms{5000});
-  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(flow->broker.depth("orders"), 0U);
   resume("orders");
   world.loop.run_for(Ms{1000});
-  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+  EXPECT_EQ(flow->broker.depth("orders"), 1U);
 }
 
 // A claim whose publish was lost is repeated, but not into a paused queue.
 TEST_F(PauseStory, ARepeatWaitsUnderItsAttempt) {
-  flow.broker.hold_confirms();
+  flow->broker.hold_confirms();
   const TaskId id = scheduled("orders", Ms{0});
   world.loop.run_for(Ms{100});
-  ASSERT_EQ(flow.broker.depth("orders"), 1U);
+  ASSERT_EQ(flow->broker.depth("orders"), 1U);
   ASSERT_EQ(world.row(id).state, State::publishing);
   pause("orders");
-  flow.broker.drop_connection();
-  flow.broker.release_confirms();
+  flow->broker.drop_connection();
+  flow->broker.release_confirms();
   world.loop.run_for(kAMinute);
-  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+  EXPECT_EQ(flow->broker.depth("orders"), 1U);
   resume("orders");
   world.loop.run_for(Ms{1000});
-  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1, 1}));
+  EXPECT_EQ(flow->attempts_in("orders"), (std::vector<int>{1, 1}));
   EXPECT_EQ(world.row(id).attempt, 1);
 }
 
@@ -147,17 +127,17 @@ TEST_F(BigPause, OtherQueuesKeepTheirTime) {
   overdue_backlog();
   world.loop.run_for(Ms{5000});
   for (int i = 0; i < 20; ++i) {
-    const std::size_t before = flow.broker.depth("invoices");
-    scheduled("invoices", Ms{150}, i);
+    const std::size_t before = flow->broker.depth("invoices");
+    flow->schedule(world.insert("invoices", world.now() + Ms{150}, i));
     world.loop.run_for(Ms{155});
-    EXPECT_EQ(flow.broker.depth("invoices"), before + 1) << i;
+    EXPECT_EQ(flow->broker.depth("invoices"), before + 1) << i;
     // Another instance, or the command line: only the sweep finds it.
     const TaskId fired = world.insert("invoices", world.now() + Ms{3'600'000}, i);
     world.apply(Fence{}, {fired, event::Fire{}, ByHand{"ann", {}}});
     world.loop.run_for(Ms{1500});
     EXPECT_EQ(world.row(fired).state, State::awaiting) << i;
   }
-  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(flow->broker.depth("orders"), 0U);
 }
 
 // As after an outage: it is due for longer than the sweep calls recent.
@@ -181,8 +161,8 @@ TEST_F(BigPause, ABulkFiredIntoItDelaysNobody) {
 TEST_F(BigPause, TakesLittleMemoryAndNoTime) {
   overdue_backlog();
   world.loop.run_for(Ms{10'000});
-  EXPECT_LE(flow.dispatch.held(), 5000U);
-  EXPECT_EQ(flow.dispatch.ready(), 0U);
+  EXPECT_LE(flow->dispatch.held(), 5000U);
+  EXPECT_EQ(flow->dispatch.ready(), 0U);
   EXPECT_LE(steps_of(Ms{10'000}), 400U) << "20 ms timers would make 500 more";
 }
 
@@ -191,7 +171,7 @@ TEST_F(BigPause, TwoThousandClosedQueuesDelayNoOther) {
   constexpr int kClosedQueues = 2000;
   for (int i = 0; i < kClosedQueues; ++i) {
     const std::string queue = "closed-" + std::to_string(i);
-    ASSERT_TRUE(world.eyes->pause({queue, {}, "ann", ""}));
+    world.pause(queue);
     for (int task = 0; task < 4; ++task)
       world.insert(queue, world.now() - (task < 2 ? kAMinute : Ms{0}) + Ms{i / 10},
                    (i + task * 16) % kShards);
@@ -199,7 +179,8 @@ TEST_F(BigPause, TwoThousandClosedQueuesDelayNoOther) {
   world.loop.run_for(Ms{3000});
   Ms latest{0};
   for (int i = 0; i < 10; ++i) {
-    const TaskId loaded = scheduled("invoices", Ms{150}, i);
+    const TaskId loaded = world.insert("invoices", world.now() + Ms{150}, i);
+    flow->schedule(loaded);
     const TaskId fired = world.insert("invoices", world.now(), i);  // only the sweep finds it
     for (const TaskId id : {loaded, fired}) {
       const EpochMs due = *world.row(id).next_at;
@@ -209,9 +190,9 @@ TEST_F(BigPause, TwoThousandClosedQueuesDelayNoOther) {
   }
   EXPECT_LE(latest, Ms{1500});
   // One that opens flows, whatever stands still around it.
-  flow.broker.declare("closed-1999");
+  flow->broker.declare("closed-1999");
   resume("closed-1999");
-  EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("closed-1999") == 4; }, Ms{5000}));
+  EXPECT_TRUE(world.loop.run_until([&] { return flow->broker.depth("closed-1999") == 4; }, Ms{5000}));
 }
 
 class ManyPauses : public testing::Test {
@@ -228,7 +209,7 @@ TEST_F(ManyPauses, ClosedQueuesKeepFewTasksInAllAndAllGoOutInTheEnd) {
   flow.gates.start();
   constexpr int kQueues = 20, kEach = 400;
   const auto queue_of = [](int i) { return "closed-" + std::to_string(i); };
-  for (int i = 0; i < kQueues / 2; ++i) ASSERT_TRUE(world.eyes->pause({queue_of(i), {}, "ann", ""}));
+  for (int i = 0; i < kQueues / 2; ++i) world.pause(queue_of(i));
   world.loop.run_for(Ms{1000});
   std::vector<TaskId> ids;
   for (int i = 0; i < kQueues; ++i) {
@@ -241,11 +222,11 @@ TEST_F(ManyPauses, ClosedQueuesKeepFewTasksInAllAndAllGoOutInTheEnd) {
   const TaskId other = world.insert("invoices", world.now() + Ms{60'000});
   flow.schedule(other);
   world.loop.run_for(Ms{500});
-  for (int i = kQueues / 2; i < kQueues; ++i) ASSERT_TRUE(world.eyes->pause({queue_of(i), {}, "ann", ""}));
+  for (int i = kQueues / 2; i < kQueues; ++i) world.pause(queue_of(i));
   world.loop.run_for(Ms{20'000});
   EXPECT_LE(flow.dispatch.held(), kMostHeld + kQueues) << "one of each in any case";
   EXPECT_EQ(flow.horizon.loaded(), 1U) << "the other queue's task is still in memory";
-  for (int i = 0; i < kQueues; ++i) ASSERT_TRUE(world.eyes->resume(queue_of(i), "ann", "").value().any());
+  for (int i = 0; i < kQueues; ++i) world.resume(queue_of(i));
   EXPECT_TRUE(world.loop.run_until(
       [&] {
         for (int i = 0; i < kQueues; ++i)

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "src/bridge/upkeep/janitor.h"
+#include "src/bridge/watch/attachments.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -11,6 +12,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
+
+// A delivery to orders fails without a report.
+RuleBookPtr reporting_rules() {
+  QueueRules reported;
+  reported.silence = {Silence::Means::failure, Ms{600'000}};
+  return book_of({Ms{1000}, Ms{2000}, Ms{5000}}, {{"orders", reported}});
+}
 
 // An instance that can look at the broker's attachments. A look takes `takes`.
 struct Looking {
@@ -373,10 +381,7 @@ TEST_F(Silences, AllInstancesConcludeTheSame) {
 }
 
 TEST_F(Silences, WhereSilenceMeansFailureTheQueueNeedNotBeAttached) {
-  QueueRules reported;
-  reported.silence = {Silence::Means::failure, Ms{600'000}};
-  world.rules = std::make_shared<RuleBook>(world.rules->ladders(), RuleBook::Queues{{"orders", reported}},
-                                           RuleBook::Tags{}, QueueRules{});
+  world.rules = reporting_rules();
   Looking a(world);
   a.start();
   attach(a, false);
@@ -394,8 +399,7 @@ TEST_F(Silences, WhereSilenceMeansFailureTheQueueNeedNotBeAttached) {
 TEST_F(Silences, AQueueWhoseAttachmentIsIgnored) {
   QueueRules ignored;
   ignored.needs_attachment = false;
-  world.rules = std::make_shared<RuleBook>(world.rules->ladders(), RuleBook::Queues{{"orders", ignored}},
-                                           RuleBook::Tags{}, QueueRules{});
+  world.rules = book_of({Ms{1000}, Ms{2000}, Ms{5000}}, {{"orders", ignored}});
   Looking a(world);
   a.start();
   const TaskId id = deliver("orders");
@@ -406,11 +410,8 @@ TEST_F(Silences, AQueueWhoseAttachmentIsIgnored) {
 
 // The config names the queue no more, or says something else about it: that holds for what is delivered then.
 TEST_F(Silences, WhatItMeantAtTheConfirmHolds) {
-  QueueRules reported;
-  reported.silence = {Silence::Means::failure, Ms{600'000}};
   const RuleBookPtr without = world.rules;
-  world.rules = std::make_shared<RuleBook>(without->ladders(), RuleBook::Queues{{"orders", reported}},
-                                           RuleBook::Tags{}, without->defaults());
+  world.rules = reporting_rules();
   Looking a(world);
   a.start();
   const TaskId before = deliver("orders");
@@ -525,10 +526,7 @@ TEST_F(Silences, InABacklogWithoutCountersAConsumerHasReadItInTheEnd) {
 
 // R3: beyond 10,000 such tasks, some stayed awaiting for ever.
 TEST_F(Silences, TasksWhoseOwnSilenceMeansSuccessNeedNoMemory) {
-  QueueRules reported;
-  reported.silence = {Silence::Means::failure, Ms{600'000}};
-  world.rules = std::make_shared<RuleBook>(world.rules->ladders(), RuleBook::Queues{{"orders", reported}},
-                                           RuleBook::Tags{}, QueueRules{});
+  world.rules = reporting_rules();
   Looking a(world);
   a.start();
   std::vector<TaskId> ids;
@@ -563,6 +561,124 @@ TEST_F(Silences, HeldTasksAreNotLookedAtAgainAndKeepNobodyBack) {
   const int looks = a.looks;
   pass(Ms{60'000});
   EXPECT_EQ(a.looks, looks);
+}
+
+// ---- When a queue that is not attached is a problem, and what is recorded.
+
+using Found = AttachmentState;
+
+class AttachmentsTest : public ::testing::Test {
+ protected:
+  // By two looks: the second one decides.
+  void found(const std::string& queue, std::optional<Found> state) {
+    for (int i = 0; i < 2; ++i)
+      attachments.found({{{queue, state, "detail", "rung attach " + queue, "rabbitmqctl"}}, {}, {}},
+                        {"orders"});
+  }
+  bool problem() const { return flow.health.has("detached"); }
+  std::vector<std::string> events() const {
+    std::vector<std::string> out;
+    for (const SystemEvent& event : flow.events) out.push_back(event.kind + " " + event.subject);
+    return out;
+  }
+
+  World world;
+  Flow flow{world};
+  Attachments& attachments = flow.attachments;
+};
+
+TEST_F(AttachmentsTest, AConfiguredQueueThatIsDetached) {
+  found("orders", Found::attached);
+  EXPECT_FALSE(problem());
+  found("orders", Found::detached);
+  ASSERT_TRUE(problem());
+  EXPECT_THAT(flow.health.problems()[0].detail, HasSubstr("rung attach orders"));
+  EXPECT_FALSE(flow.health.problems()[0].not_ready);
+  EXPECT_THAT(attachments.configured(), ElementsAre(std::pair<std::string, bool>("orders", false)));
+  found("orders", Found::detached);
+  found("orders", Found::attached);
+  EXPECT_FALSE(problem());
+  EXPECT_THAT(events(), ElementsAre("queue_detached orders", "queue_attached orders"));
+}
+
+TEST_F(AttachmentsTest, AConfiguredQueueThatNeverWas) {
+  found("orders", Found::detached);
+  EXPECT_TRUE(problem());
+  // Its consumer publishes failures by itself: no attachment is needed.
+  attachments.seen("orders");
+  found("orders", Found::detached);
+  EXPECT_FALSE(problem());
+  EXPECT_THAT(events(), ElementsAre());
+}
+
+// It may be a dead-letter queue, which needs no attachment.
+TEST_F(AttachmentsTest, AQueueThatMatchesAPattern) {
+  const auto look = [&](Found state) {
+    AttachmentLook seen;
+    seen.queues = {{"orders.eu", state, "detail", "rung attach orders.eu", "rabbitmqctl"}};
+    seen.matched = {"orders.eu"};
+    for (int i = 0; i < 2; ++i) attachments.found(seen, {});
+  };
+  look(Found::detached);
+  EXPECT_FALSE(problem());
+  EXPECT_THAT(attachments.configured(), ElementsAre(std::pair<std::string, bool>("orders.eu", false)));
+  look(Found::attached);
+  EXPECT_THAT(attachments.configured(), ElementsAre(std::pair<std::string, bool>("orders.eu", true)));
+  look(Found::detached);
+  EXPECT_TRUE(problem()) << "it was attached";
+}
+
+TEST_F(AttachmentsTest, AQueueThatTheConfigDoesNotName) {
+  attachments.seen("other");
+  EXPECT_THAT(attachments.to_watch({"orders"}), ElementsAre("orders", "other"));
+  found("other", Found::detached);
+  EXPECT_FALSE(problem());
+  found("other", Found::attached);
+  found("other", Found::detached);
+  EXPECT_TRUE(problem());
+  world.loop.run_for(Attachments::kRemember + Ms{1000});
+  found("other", Found::detached);
+  EXPECT_FALSE(problem());
+  EXPECT_THAT(attachments.configured(), ElementsAre());
+}
+
+TEST_F(AttachmentsTest, UnknownRaisesAndClearsNothing) {
+  found("orders", std::nullopt);
+  EXPECT_FALSE(problem());
+  found("orders", Found::detached);
+  found("orders", std::nullopt);
+  EXPECT_TRUE(problem());
+  EXPECT_THAT(attachments.configured(), ElementsAre());
+}
+
+TEST_F(AttachmentsTest, AQueueThatIsUnknownHidesNoOthers) {
+  const auto look = [&](std::optional<Found> orders, std::optional<Found> invoices) {
+    AttachmentLook looked{{{"orders", orders, "", "rung attach orders", ""},
+                           {"invoices", invoices, "", "rung attach invoices", ""}},
+                          {},
+                          BootMs{1}};
+    for (int i = 0; i < 2; ++i) attachments.found(looked, {"orders", "invoices"});
+  };
+  look(std::nullopt, Found::detached);
+  EXPECT_TRUE(problem());
+  look(Found::detached, Found::attached);
+  look(std::nullopt, Found::attached);
+  EXPECT_TRUE(problem()) << "orders is as it was last seen";
+  look(Found::attached, std::nullopt);
+  EXPECT_FALSE(problem());
+}
+
+TEST_F(AttachmentsTest, AQueueThatIsGoneIsNoProblem) {
+  found("orders", Found::gone);
+  EXPECT_FALSE(problem());
+  found("orders", Found::attached);
+  found("orders", Found::gone);
+  EXPECT_FALSE(problem());
+}
+
+TEST_F(AttachmentsTest, SeenQueuesAreBounded) {
+  for (std::size_t i = 0; i < Attachments::kMostSeen + 10; ++i) attachments.seen("q" + std::to_string(i));
+  EXPECT_EQ(attachments.to_watch({}).size(), Attachments::kMostSeen);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
+#include <optional>
 
 #include "src/bridge/watch/store_watch.h"
 #include "src/io/uv_loop.h"
@@ -38,6 +40,17 @@ class StoreThreadsTest : public testing::Test {
     loop_.run();
   }
 
+  // The answer of the only job.
+  Result<int> answer(StoreThreads& threads, Lane lane, std::function<Result<int>(Store&)> job) {
+    std::optional<Result<int>> got;
+    threads.submit<int>(lane, std::move(job), [&](const Result<int>& result) {
+      got = result;
+      loop_.stop();
+    });
+    run();
+    return got ? *got : transient("no answer");
+  }
+
   static constexpr Ms kBound{std::chrono::minutes{2}};
   io::UvLoop loop_{test_clock()};
   const std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>();
@@ -50,35 +63,19 @@ class StoreThreadsTest : public testing::Test {
 TEST_F(StoreThreadsTest, AJobIsTriedAgainUntilTheDatabaseIsBackAndTheOutageIsSaidOnce) {
   refusals_ = 3;
   StoreThreads threads(loop_, factory(), 1, listener());
-  int answer = 0;
-  threads.submit<int>(
-      Lane::flow, [](Store&) -> Result<int> { return 42; },
-      [&](const Result<int>& result) {
-        ASSERT_TRUE(result);
-        answer = *result;
-        loop_.stop();
-      });
-  run();
-  EXPECT_EQ(answer, 42);
+  EXPECT_EQ(answer(threads, Lane::flow, [](Store&) -> Result<int> { return 42; }).value(), 42);
   EXPECT_EQ(opened_, 4);
   EXPECT_EQ(said_, (std::vector<bool>{true, false}));
 }
 
 TEST_F(StoreThreadsTest, ATransientErrorOfTheJobIsTriedAgainOnANewConnection) {
   StoreThreads threads(loop_, factory(), 1, listener());
-  auto tries = std::make_shared<std::atomic<int>>(0);
-  threads.submit<int>(
-      Lane::flow,
-      [tries](Store&) -> Result<int> {
-        if (++*tries < 3) return transient("server has gone away");
-        return 1;
-      },
-      [&](const Result<int>& result) {
-        EXPECT_TRUE(result);
-        loop_.stop();
-      });
-  run();
-  EXPECT_EQ(*tries, 3);
+  std::atomic<int> tries = 0;
+  EXPECT_TRUE(answer(threads, Lane::flow, [&](Store&) -> Result<int> {
+    if (++tries < 3) return transient("server has gone away");
+    return 1;
+  }));
+  EXPECT_EQ(tries, 3);
   EXPECT_EQ(opened_, 3);
 }
 
@@ -88,20 +85,13 @@ tl::unexpected<Error> refuses(std::string why) {
 
 TEST_F(StoreThreadsTest, WhatTheDatabaseRefusesIsTriedAgainAndEachReasonIsSaidOnce) {
   StoreThreads threads(loop_, factory(), 1, listener());
-  auto tries = std::make_shared<std::atomic<int>>(0);
-  threads.submit<int>(
-      Lane::flow,
-      [tries](Store&) -> Result<int> {
-        const int n = ++*tries;
-        if (n < 5) return refuses(n < 3 ? "INSERT command denied" : "no such table");
-        return 1;
-      },
-      [&](const Result<int>& result) {
-        EXPECT_TRUE(result);
-        loop_.stop();
-      });
-  run();
-  EXPECT_EQ(*tries, 5);
+  std::atomic<int> tries = 0;
+  EXPECT_TRUE(answer(threads, Lane::flow, [&](Store&) -> Result<int> {
+    const int n = ++tries;
+    if (n < 5) return refuses(n < 3 ? "INSERT command denied" : "no such table");
+    return 1;
+  }));
+  EXPECT_EQ(tries, 5);
   EXPECT_EQ(reasons_, (std::vector<std::string>{"INSERT command denied", "no such table"}));
   EXPECT_TRUE(refused_);
 }
@@ -109,14 +99,10 @@ TEST_F(StoreThreadsTest, WhatTheDatabaseRefusesIsTriedAgainAndEachReasonIsSaidOn
 // What may be left undone is no outage: a user without the right to drop parts works all the same.
 TEST_F(StoreThreadsTest, WhatTheDatabaseRefusesTheUpkeepIsAnAnswer) {
   StoreThreads threads(loop_, factory(), 1, listener());
-  threads.submit<int>(
-      Lane::upkeep, [](Store&) -> Result<int> { return refuses("DROP command denied"); },
-      [&](const Result<int>& result) {
-        ASSERT_FALSE(result);
-        EXPECT_EQ(result.error().kind, Error::Kind::refused);
-        loop_.stop();
-      });
-  run();
+  const auto result =
+      answer(threads, Lane::upkeep, [](Store&) -> Result<int> { return refuses("DROP command denied"); });
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind, Error::Kind::refused);
   EXPECT_TRUE(said_.empty());
 }
 
@@ -157,14 +143,10 @@ TEST_F(StoreThreadsTest, AThreadThatHasNothingToDoClosesItsConnection) {
 
 TEST_F(StoreThreadsTest, APermanentErrorIsAnAnswer) {
   StoreThreads threads(loop_, factory(), 1, listener());
-  threads.submit<int>(
-      Lane::flow, [](Store&) -> Result<int> { return permanent("too large"); },
-      [&](const Result<int>& result) {
-        ASSERT_FALSE(result);
-        EXPECT_EQ(result.error().message, "too large");
-        loop_.stop();
-      });
-  run();
+  const auto result =
+      answer(threads, Lane::flow, [](Store&) -> Result<int> { return permanent("too large"); });
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "too large");
   EXPECT_TRUE(said_.empty());
 }
 
