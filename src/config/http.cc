@@ -32,7 +32,7 @@ bool has_open_class(std::string_view pattern) {
   return false;
 }
 
-std::optional<QueuePattern> read_pattern(Value& v) {
+std::optional<QueuePattern> read_queue_pattern(Value& v) {
   const std::string& text = v.node.text;
   if (v.node.invalid) return std::nullopt;
   if (text.empty() || text.size() > 255 || !is_utf8(text) || text.find('\0') != std::string::npos)
@@ -212,7 +212,7 @@ Reader<Role> role() {
 Reader<QueueScopePtr> queue_scope() {
   const std::string wanted =
       "a list of names, * matches any characters: [orders, \"billing.*\"]; leave it out for all queues";
-  const auto patterns = list_of("list of names", wanted, own("pattern", read_pattern), 100)
+  const auto patterns = list_of("list of names", wanted, own("pattern", read_queue_pattern), 100)
                             .where([](const auto& list) { return !list.empty(); }, "expected " + wanted);
   return {patterns.type, [=](Value& v) -> std::optional<QueueScopePtr> {
             auto all = patterns(v);
