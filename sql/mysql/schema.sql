@@ -317,7 +317,7 @@ CREATE TABLE IF NOT EXISTS rung_batches (
 -- Whether the failures of queues reach us: silence after a delivery is a success only where a failure could have arrived, and
 -- where the message can have been read (src/store/attachments.h). One row for each queue that has been attached at some time,
 -- or (unattached) has been looked at. since: start of the state. attached_at: when it was last seen to be attached again; NULL:
--- it always was. checked_at: when it was last looked at for that. ready to counted_at: how far consumers have read the queue, by
+-- it always was. checked_at: when it was last looked at for that. ready to marked_at: how far consumers have read the queue, by
 -- looks until counted_at; NULL: none yet.
 CREATE TABLE IF NOT EXISTS rung_attachments (
   queue       VARCHAR(255) NOT NULL,
@@ -333,6 +333,8 @@ CREATE TABLE IF NOT EXISTS rung_attachments (
   read_from   DATETIME(3) NULL,
   read_at     DATETIME(3) NULL,
   counted_at  DATETIME(3) NULL,
+  mark        BIGINT NULL,
+  marked_at   DATETIME(3) NULL,
   PRIMARY KEY (queue, length),
   KEY by_checked (checked_at)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

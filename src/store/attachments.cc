@@ -7,9 +7,12 @@ namespace rung {
 namespace {
 
 constexpr std::array<std::string_view, 4> kWords{"attached", "detached", "gone", "unattached"};
-// If nothing else changes, checked_at is written this often; if an answer is awaited (then there is a depth),
+// If nothing else changes, checked_at is written this often; if an answer is awaited (then there is a count),
 // with each look.
 constexpr Ms kCheckedWithin{std::chrono::minutes{1}};
+// A message counted as published may have been published so long before: the management API's counters are as
+// old (collect_statistics_interval, 5 s by default, twice).
+constexpr Ms kCounterAge{15'000};
 
 std::string what_is(const AttachmentRecord& record) {
   if (record.state == AttachmentState::gone) return "there is no queue " + record.queue;
@@ -35,19 +38,27 @@ std::optional<AttachmentState> attachment_state_from(std::string_view word) {
   return from_word<AttachmentState>(kWords, word);
 }
 
-QueueReading read_on(const std::optional<QueueReading>& before, const QueueDepth& seen) {
+QueueReading read_on(const std::optional<QueueReading>& before, const QueueCount& count, EpochMs seen_at) {
   QueueReading next = before.value_or(QueueReading{});
-  if (seen.seen_at <= next.seen_at) return next;  // another has looked later
-  if (seen.read_until && *seen.read_until > next.until) {
+  if (seen_at <= next.seen_at) return next;  // another has looked later
+  const auto& [ready, consumers, published] = count;
+  const bool comparable = next.mark && published && *published >= *next.mark;
+  const bool read = ready == 0 || (comparable && ready <= *published - *next.mark);
+  const EpochMs until = ready == 0 ? seen_at : read ? next.marked_at - kCounterAge : EpochMs{};
+  if (until > next.until) {
     if (next.ready > 0) {  // the look before this one found some of it unread
       next.from = next.until;
-      next.at = seen.seen_at;
+      next.at = seen_at;
     }
-    next.until = *seen.read_until;
+    next.until = until;
   }
-  next.ready = seen.ready;
-  next.consumers = seen.consumers;
-  next.seen_at = seen.seen_at;
+  if (read || !comparable) {
+    next.mark = published;
+    next.marked_at = seen_at;
+  }
+  next.ready = ready;
+  next.consumers = consumers;
+  next.seen_at = seen_at;
   return next;
 }
 
@@ -91,7 +102,7 @@ AttachmentChange see_state(const std::optional<AttachmentRecord>& before, const 
     if (is) record.attached_at = now;
   }
   const bool differs = !(record == *before);
-  if (!differs && !seen.depth && since - before->checked_at < kCheckedWithin) return {};
+  if (!differs && !seen.count && since - before->checked_at < kCheckedWithin) return {};
   record.checked_at = since;
   if (was == is) return {record, {}};
   return {record, event_of(record)};
@@ -105,8 +116,8 @@ AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, c
   auto reading = before ? before->reading : std::nullopt;
   if (reading && reading->seen_at > now) reading.reset();  // the database's clock has stepped back since
   if (out.record) out.record->reading = reading;
-  if (!seen.depth) return out;
-  const QueueReading next = read_on(reading, *seen.depth);
+  if (!seen.count) return out;
+  const QueueReading next = read_on(reading, *seen.count, seen.counted_at);
   if (reading == next) return out;
   if (!out.record)
     out.record = before.value_or(AttachmentRecord{seen.queue, AttachmentState::unattached, now, {}, "", {}});

@@ -29,13 +29,12 @@ enum class AttachmentState : std::uint8_t {
 std::string_view to_word(AttachmentState);
 std::optional<AttachmentState> attachment_state_from(std::string_view word);
 
-// Of a queue, at one moment.
-struct QueueDepth {
+// What is in a queue, as the broker says.
+struct QueueCount {
   std::int64_t ready = 0, consumers = 0;
-  EpochMs seen_at;  // as AttachmentSighting::seen_at
-  // What was published to it before has been read; none: this look does not tell.
-  std::optional<EpochMs> read_until = {};
-  bool operator==(const QueueDepth&) const = default;
+  // How many messages were published to it so far, some seconds ago; none: not known, or they don't leave in
+  // that order.
+  std::optional<std::int64_t> published = {};
 };
 // How far a queue has been read, by all looks.
 struct QueueReading {
@@ -44,9 +43,13 @@ struct QueueReading {
   // What was published between `from` and `until` was found unread by some look, and read by one at `at`.
   EpochMs from, at;
   EpochMs seen_at;  // the latest look
+  // QueueCount::published at marked_at. Where as many were published since as wait in it now, or more, all
+  // that was in it then is gone. None: only of an empty queue it is known how far it has been read.
+  std::optional<std::int64_t> mark = {};
+  EpochMs marked_at = {};
   bool operator==(const QueueReading&) const = default;
 };
-QueueReading read_on(const std::optional<QueueReading>& before, const QueueDepth& seen);
+QueueReading read_on(const std::optional<QueueReading>& before, const QueueCount& count, EpochMs seen_at);
 // When a message that was published then was read, at the latest; none: it may still be unread.
 std::optional<EpochMs> read_at(const QueueReading& reading, EpochMs published);
 // "queue orders has no consumer, and 300 messages wait in it": why it has not been read.
@@ -69,7 +72,7 @@ using AttachmentRecords = std::map<std::string, AttachmentRecord, std::less<>>; 
 // What somebody saw.
 struct AttachmentSighting {
   std::string queue;
-  std::optional<AttachmentState> state = AttachmentState::attached;  // none: only `depth` is known
+  std::optional<AttachmentState> state = AttachmentState::attached;  // none: only `count` is known
   std::string detail;
   EpochMs seen_at;  // not later than what was seen, by the database's clock
   // Not a look at the broker: a failure arrived, so the queue was attached when it was sent. Only tells of
@@ -78,7 +81,8 @@ struct AttachmentSighting {
   // The queue counts as attached before, although nothing was known of it: rung detach has just detached it,
   // or the sidecar saw it attached before it could write that down.
   bool was_attached = false;
-  std::optional<QueueDepth> depth = {};
+  std::optional<QueueCount> count = {};
+  EpochMs counted_at = {};  // as seen_at
 };
 
 // AttachmentSighting::detail of a failure that arrived: nobody has looked.

@@ -1,7 +1,8 @@
 -- Whether the failures of queues reach us.
 
 -- name: attachments
-SELECT queue, state, since, attached_at, detail, checked_at, ready, consumers, read_until, read_from, read_at, counted_at
+SELECT queue, state, since, attached_at, detail, checked_at, ready, consumers, read_until, read_from, read_at, counted_at,
+  mark, marked_at
 FROM rung_attachments WHERE TRUE
 
 -- name: attachments.queues
@@ -13,7 +14,7 @@ FOR UPDATE
 
 -- name: attachments_write
 REPLACE INTO rung_attachments (queue, length, state, since, attached_at, detail, checked_at, ready, consumers, read_until,
-  read_from, read_at, counted_at) VALUES :rows
+  read_from, read_at, counted_at, mark, marked_at) VALUES :rows
 
 -- name: attachments_forget
 DELETE FROM rung_attachments WHERE checked_at < :before AND COALESCE(counted_at, checked_at) < :before LIMIT 1000

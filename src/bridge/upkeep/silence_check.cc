@@ -127,7 +127,7 @@ std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queu
   }
   if (planted(Bug::silence_of_the_unread)) return ends_now();
   if (known == nullptr || !known->reading) {  // nobody has ever counted what is in it
-    if (awaits_look && !missed.depth) return std::nullopt;
+    if (awaits_look && !missed.count) return std::nullopt;
     if (asks_again) return ends_later(now + kNoAnswerPause, {});
     verdict.unverified = verdict.unverified || can_look;
     return ends_now();
@@ -138,8 +138,8 @@ std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queu
     if (end <= now) return ends_now();
     return ends_later(end, "its silence began when it was read, at " + format_utc(*read) + " UTC");
   }
-  if (reading.seen_at < task.ends_at && awaits_look && !missed.depth) return std::nullopt;
-  if (now >= last && reading.consumers > 0 && sidecar_.attachments.is_uncounted(queue)) {
+  if (reading.seen_at < task.ends_at && awaits_look && !missed.count) return std::nullopt;
+  if (now >= last && reading.consumers > 0 && !reading.mark) {
     verdict.unverified = true;
     return ends_now();
   }

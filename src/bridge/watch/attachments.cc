@@ -38,28 +38,7 @@ Attachments::Missed Attachments::missed(std::string_view queue, EpochMs since) c
   const auto it = known_.find(queue);
   if (it == known_.end() || clock.at(last_look_) < since) return {};
   const Known& known = it->second;
-  return {clock.at(known.asked_at) < since && !known.doubtful, clock.at(known.depth.counted_at) < since};
-}
-
-bool Attachments::is_uncounted(std::string_view queue) const {
-  const auto it = known_.find(queue);
-  return it != known_.end() && it->second.depth.count && !it->second.depth.mark;
-}
-
-void Attachments::count(const QueueCount& count, BootMs at, Depth& depth) {
-  const bool comparable = depth.mark && count.published && *count.published >= *depth.mark;
-  const bool read = count.ready == 0 || (comparable && count.ready <= *count.published - *depth.mark);
-  if (count.ready == 0) {
-    depth.read_until = at;
-  } else if (read) {
-    depth.read_until = std::max(depth.read_until, depth.marked_at - kCounterAge);
-  }
-  if (read || !comparable) {
-    depth.mark = count.published;
-    depth.marked_at = at;
-  }
-  depth.count = count;
-  depth.counted_at = at;
+  return {clock.at(known.asked_at) < since && !known.doubtful, clock.at(known.counted_at) < since};
 }
 
 std::vector<std::string> Attachments::to_watch(const std::vector<std::string>& configured) const {
@@ -98,7 +77,7 @@ void Attachments::found(const AttachmentLook& look, const std::vector<std::strin
   if (!sidecar_.clock.known()) return;
   std::vector<AttachmentSighting> seen;
   for (const auto& [queue, known] : known_) {
-    if (known.asked_at != BootMs{0} || known.depth.count) seen.push_back(sighting(queue, known));
+    if (known.asked_at != BootMs{0} || known.counted_at != BootMs{0}) seen.push_back(sighting(queue, known));
   }
   note(seen);
 }
@@ -117,7 +96,10 @@ void Attachments::note(const std::vector<AttachmentSighting>& seen) {
 
 bool Attachments::take(const QueueAttachment& seen, BootMs asked_at, bool named) {
   Known& known = known_[seen.queue];
-  if (seen.count) count(*seen.count, asked_at, known.depth);
+  if (seen.count) {
+    known.count = *seen.count;
+    known.counted_at = asked_at;
+  }
   const bool was_doubtful = std::exchange(known.doubtful, false);
   if (!seen.state) return true;  // it is as it was
   const bool attached = seen.state == AttachmentState::attached;
@@ -146,10 +128,9 @@ AttachmentSighting Attachments::sighting(const std::string& queue, const Known& 
                          .seen_at = clock.at(known.asked_at),
                          .was_attached = known.was_attached};
   if (known.asked_at == BootMs{0}) out.state.reset();
-  const Depth& depth = known.depth;
-  if (!depth.count) return out;
-  out.depth = {depth.count->ready, depth.count->consumers, clock.at(depth.counted_at), {}};
-  if (depth.read_until != BootMs{0}) out.depth->read_until = clock.at(depth.read_until);
+  if (known.counted_at == BootMs{0}) return out;
+  out.count = known.count;
+  out.counted_at = clock.at(known.counted_at);
   return out;
 }
 

@@ -31,14 +31,6 @@
 
 namespace rung::bridge {
 
-// What is in a queue, as the broker says.
-struct QueueCount {
-  std::int64_t ready = 0, consumers = 0;
-  // How many messages were published to it so far, some seconds ago; none: not known, or they don't leave in
-  // that order.
-  std::optional<std::int64_t> published = {};
-};
-
 // The result of checking one queue.
 struct QueueAttachment {
   std::string queue;
@@ -76,9 +68,6 @@ class Attachments {
   static constexpr std::size_t kMostSeen = 1000;  // queues that the config does not name
   // So long after a queue became detached, looks are frequent: once it is attached again, silence counts.
   static constexpr Ms kEager{std::chrono::minutes{10}};
-  // A message counted as published may have been published so long before: the management API's counters are
-  // as old (collect_statistics_interval, 5 s by default, twice).
-  static constexpr Ms kCounterAge{15'000};
 
   explicit Attachments(const Sidecar& sidecar) : sidecar_(sidecar) {}
 
@@ -107,20 +96,15 @@ class Attachments {
     awaiting_.insert(queues.begin(), queues.end());
     ask();
   }
-  // What the looks since then have left open: whether this queue is attached, how far it has been read.
-  // Nothing if there was no look.
+  // What the looks since then have left open: whether this queue is attached, what is in it. Nothing if there
+  // was no look.
   struct Missed {
-    bool state = false, depth = false;
+    bool state = false, count = false;
   };
   Missed missed(std::string_view queue, EpochMs since) const;
-  // How far it has been read is known only when it is empty.
-  bool is_uncounted(std::string_view queue) const;
   // The database's clock stepped: earlier looks have no time by it any more.
   void clock_stepped() {
-    for (auto& [queue, known] : known_) {
-      known.asked_at = {0};
-      known.depth = {};
-    }
+    for (auto& [queue, known] : known_) known.asked_at = known.counted_at = {0};
     last_look_ = {0};
     ask();
   }
@@ -131,16 +115,6 @@ class Attachments {
   const std::vector<std::pair<std::string, bool>>& configured() const { return configured_; }
 
  private:
-  // How far a queue has been read, by the looks so far.
-  struct Depth {
-    std::optional<QueueCount> count;
-    BootMs counted_at{0};
-    // What was published before has been read. Of a queue that is not empty: more were published since the
-    // look of `mark` than wait in it now, so all that was in it then is gone.
-    BootMs read_until{0};
-    std::optional<std::int64_t> mark;  // QueueCount::published at marked_at
-    BootMs marked_at{0};
-  };
   // What the looks so far say of a queue in the last one.
   struct Known {
     std::optional<AttachmentState> state;  // none: not known yet
@@ -149,9 +123,9 @@ class Attachments {
     BootMs asked_at{0};         // the latest look that told
     bool was_attached = false;  // at some look, perhaps before anything could be passed on
     bool doubtful = false;      // the last look was the first to say that it is not attached
-    Depth depth;
+    QueueCount count;           // by the look at counted_at; 0: there was none
+    BootMs counted_at{0};
   };
-  static void count(const QueueCount& count, BootMs at, Depth& depth);
   BootMs now() const { return sidecar_.loop.clock().boot(); }
   AttachmentSighting sighting(const std::string& queue, const Known& known) const;
   // Writes what all instances have to know.

@@ -24,7 +24,7 @@ AttachmentRecords read_records(Session& session, std::span<const std::string> qu
     QueueReading reading;
     Fields(*row) >> record.queue >> state >> record.since >> record.attached_at >> record.detail >>
         record.checked_at >> ready >> reading.consumers >> reading.until >> reading.from >> reading.at >>
-        reading.seen_at;
+        reading.seen_at >> reading.mark >> reading.marked_at;
     const auto known = attachment_state_from(state);
     if (!known) continue;  // a later version's word
     if (!queues.empty() && std::ranges::find(queues, record.queue) == queues.end()) continue;
@@ -49,7 +49,7 @@ void write_record(Session& session, const AttachmentRecord& record) {
   const QueueReading reading = record.reading.value_or(QueueReading{});
   const auto count = [&](std::int64_t number) { return record.reading ? Sql::of(number) : Sql::null(); };
   rows << count(reading.ready) << count(reading.consumers) << reading.until << reading.from << reading.at
-       << reading.seen_at;
+       << reading.seen_at << reading.mark << reading.marked_at;
   session.later(render("attachments_write", {{"rows", rows.done()}}));
 }
 

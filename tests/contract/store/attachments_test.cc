@@ -116,18 +116,20 @@ TEST_P(AttachmentContract, QueuesThatDifferInABlankAreTwo) {
 TEST_P(AttachmentContract, HowFarAQueueHasBeenRead) {
   const EpochMs first = db_now() - Ms{10'000}, second = first + Ms{1000}, third = first + Ms{2000};
   const auto count = [&](std::int64_t ready, std::int64_t consumers, EpochMs at,
-                         std::optional<EpochMs> until) {
+                         std::optional<std::int64_t> published = {}) {
     auto one = seen(detached);  // it never was attached
-    one.depth = {ready, consumers, at, until};
+    one.count = {ready, consumers, published};
+    one.counted_at = at;
     return see(one)->reading;
   };
-  const auto empty = count(0, 2, first, first);
-  EXPECT_EQ(empty, (QueueReading{0, 2, first, {}, {}, first}));
+  const auto empty = count(0, 2, first);
+  EXPECT_EQ(empty, (QueueReading{0, 2, first, {}, {}, first, {}, first}));
   EXPECT_EQ(read_at(*empty, first - Ms{1}), first - Ms{1}) << "no look found it unread";
   EXPECT_EQ(read_at(*empty, first), std::nullopt);
-  const auto behind = count(3, 0, second, {});
+  const auto behind = count(3, 0, second, 7);
+  EXPECT_EQ(behind->mark, 7);
   EXPECT_EQ(read_at(*behind, first + Ms{500}), std::nullopt);
-  const auto read = count(0, 1, third, third);
+  const auto read = count(0, 1, third, 10);
   EXPECT_EQ(read_at(*read, first + Ms{500}), third) << "it was unread a look ago";
   EXPECT_EQ(read_at(*read, first - Ms{1}), first - Ms{1});
   const std::string orders = "orders";

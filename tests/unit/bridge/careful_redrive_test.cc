@@ -69,10 +69,8 @@ class CarefulRedriveStory : public testing::Test {
     ASSERT_TRUE(world.eyes->see_attachments({&seen, 1}));
   }
   void count(const std::string& queue, std::int64_t ready, std::int64_t consumers) {
-    const QueueDepth depth{ready, consumers, world.now(),
-                           ready == 0 ? std::optional(world.now()) : std::nullopt};
-    const AttachmentSighting seen{queue, AttachmentState::attached, "by policy", world.now(), false, false,
-                                  depth};
+    const AttachmentSighting seen{queue, AttachmentState::attached, "by policy", world.now(), false,
+                                  false, {{ready, consumers}},      world.now()};
     ASSERT_TRUE(world.eyes->see_attachments({&seen, 1}));
   }
   Bulk row(const Bulk& bulk) { return world.eyes->bulk(bulk.id).value().value(); }
