@@ -30,7 +30,6 @@
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/bridge/upkeep/counts.h"
 #include "src/bridge/upkeep/janitor.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/vitals.h"

@@ -12,7 +12,6 @@
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
 #include "src/io/log.h"
-#include "src/store/mysql/diagnosis.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::sidecar {

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,13 +21,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "src/core/base/result.h"
 #include "src/store/attachments.h"
 #include "src/store/bulks.h"
 #include "src/store/causes.h"
-#include "src/store/counts.h"
 #include "src/store/gates.h"
 #include "src/store/options.h"
 #include "src/store/system.h"
@@ -205,6 +207,18 @@ class Store {
   // "" removes it.
   virtual Result<void> set_setting(std::string_view name, std::string_view value) = 0;
 };
+
+// An error of a store, thrown by a job that makes several calls: StoreJobs answers with it.
+struct StoreError : std::exception {
+  explicit StoreError(Error of) : error(std::move(of)) {}
+  const char* what() const noexcept override { return error.message.c_str(); }
+  Error error;
+};
+template <typename T>
+T or_throw(Result<T> result) {
+  if (!result) throw StoreError(std::move(result).error());
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
 
 // Opens a connection; called in the thread that will use it, and again after a transient error.
 using StoreFactory = std::function<Result<std::unique_ptr<Store>>()>;

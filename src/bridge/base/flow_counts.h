@@ -19,7 +19,7 @@
 #include "src/core/machine/machine.h"
 #include "src/core/rules/policy.h"
 #include "src/core/task/task.h"
-#include "src/store/counts.h"
+#include "src/store/system.h"
 
 namespace rung::bridge {
 

@@ -64,14 +64,19 @@ class StoreJobs {
 
   virtual ~StoreJobs() = default;
 
-  // `work(Store&) -> Result<T>` then `done(Result<T>)` on the loop. done sees a transient error only after
-  // stop(), and Kind::refused only on those two lanes, or if too many jobs wait (most_waiting()).
+  // `work(Store&) -> Result<T>`, or T and StoreError, then `done(Result<T>)` on the loop. done sees a
+  // transient error only after stop(), and Kind::refused only on those two lanes, or if too many jobs wait
+  // (most_waiting()).
   template <typename T, typename Work, typename Done>
   void submit(Lane lane, Work work, Done done) {
     auto result = std::make_shared<std::optional<Result<T>>>();
     Job job;
     job.attempt = [work = std::move(work), result](Store& store) -> std::optional<Error> {
-      result->emplace(work(store));
+      try {
+        result->emplace(work(store));
+      } catch (const StoreError& e) {
+        result->emplace(tl::unexpected(e.error));
+      }
       if ((*result)->has_value()) return std::nullopt;
       return (*result)->error();
     };

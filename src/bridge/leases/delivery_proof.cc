@@ -15,15 +15,14 @@ constexpr Ms kBetweenWarnings{10'000};
 }  // namespace
 
 Jobs::Work DeliveryProof::read_key(std::function<void()> ready) {
-  return [this, ready = std::move(ready)](Store& store) -> Result<Jobs::Then> {
-    const auto key = store.setting("result_token_key", DeliveryTokens::new_key());
-    if (!key) return tl::unexpected(key.error());
-    if (!DeliveryTokens::from_hex(*key)) {
+  return [this, ready = std::move(ready)](Store& store) {
+    const std::string key = or_throw(store.setting("result_token_key", DeliveryTokens::new_key()));
+    if (!DeliveryTokens::from_hex(key)) {
       const char* reason = "result_token_key in rung_settings is not 64 hex digits: delete that row";
       log::error("delivery token key unusable: publishing and results are stopped", {{"reason", reason}});
-      return permanent(reason);
+      throw StoreError({Error::Kind::permanent, reason});
     }
-    return [this, ready, key = *key] {
+    return [this, ready, key] {
       set(key);
       ready();
     };

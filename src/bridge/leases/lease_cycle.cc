@@ -48,8 +48,7 @@ ShardPlan make_plan(const LeaseView& view, int node, const std::vector<Lease>& h
   const auto take = [&](const ShardRow& row, bool expired = false) {
     const auto since = expired ? view.now : row.taken_over_at;
     const Ms left = since ? std::clamp(*since + wait - view.now, Ms{0}, wait) : Ms{0};
-    plan.take.push_back(row.shard);
-    plan.facts.push_back({{row.shard, 0}, boot + left, expired ? row.owner_name : ""});
+    plan.take.push_back({{row.shard, 0}, boot + left, expired ? row.owner_name : ""});
     ++mine;
   };
   for (const ShardRow& row : view.rows) {
@@ -94,18 +93,24 @@ constexpr std::int64_t kQuickUs = 250;  // a reading that needs no better one
 
 // The fastest of several readings: its duration is the clock's uncertainty, which may make every publish that
 // late.
-Result<ClockReading> read_clock(const Clock& here, Store& store) {
+ClockReading read_clock(const Clock& here, Store& store) {
   ClockReading best;
   for (int i = 0; i < kReadings && (i == 0 || best.took() > kQuickUs); ++i) {
     ClockReading reading;
     reading.sent = here.boot_us();
-    const auto now = store.clock();
-    if (!now) return tl::unexpected(now.error());
-    reading.db = *now;
+    reading.db = or_throw(store.clock());
     reading.received = here.boot_us();
     if (i == 0 || reading.took() < best.took()) best = reading;
   }
   return best;
+}
+
+Beat send_beat(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, Store& store) {
+  const NodeIdentity& identity = settings.identity;
+  if (c.node == 0) c.node = or_throw(store.register_node(identity, settings.lease));
+  c.sent = here.boot();
+  return or_throw(
+      store.heartbeat(c.node, identity.incarnation, settings.lease, c.problems, c.link, c.config));
 }
 
 // Each beat increments a count in our node's row. A row with a lower count than we know is an older one: the
@@ -113,95 +118,66 @@ Result<ClockReading> read_clock(const Clock& here, Store& store) {
 // so a row that is missing, or belongs to another process now, means the same. But the row may be missing
 // only briefly, while a dump is being loaded: registering then would conflict with the dump. If the beat
 // shows that the database went back in time, takes the name again.
-Result<void> look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, Store& store,
-                       Beat& beat) {
+void look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, Store& store, Beat& beat) {
   const bool gone = beat.name != settings.identity.name;
   const bool known = c.memory.beats > 0;  // this process has sent a beat before
   if (!known || (!gone && beat.beats > c.memory.beats)) {
     c.memory.row_gone = false;
-    return {};
+    return;
   }
-  if (gone && !std::exchange(c.memory.row_gone, true)) return {};  // check again in the next cycle
+  if (gone && !std::exchange(c.memory.row_gone, true)) return;  // check again in the next cycle
   c.restored = gone ? "the row of this node is gone from rung_nodes"
                     : "this node's heartbeat count is " + std::to_string(beat.beats) + ", but was " +
                           std::to_string(c.memory.beats) + " before";
   c.memory.row_gone = false;
   c.renew.clear();  // our leases differ from the database now
   c.release.clear();
-  const auto node = store.register_node(settings.identity, settings.lease);
-  if (!node) return tl::unexpected(node.error());
-  c.node = *node;
-  c.sent = here.boot();
-  auto again =
-      store.heartbeat(c.node, settings.identity.incarnation, settings.lease, c.problems, c.link, c.config);
-  if (!again) return tl::unexpected(again.error());
-  beat = *std::move(again);
-  return {};
+  c.node = 0;  // registers again
+  beat = send_beat(c, settings, here, store);
 }
 
 // REQUIRES: c.held has the renewed leases.
-Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, Store& store,
-                           const std::vector<NodeRow>& nodes) {
-  const auto rows = store.shards();
-  if (!rows) return tl::unexpected(rows.error());
+void look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, Store& store,
+                   const std::vector<NodeRow>& nodes) {
+  const LeaseView view{or_throw(store.shards()), nodes, c.db_now};
   // Higher than any epoch given out before the database went back: old writes stay fenced off.
   const std::uint64_t above = c.restored ? c.memory.highest_epoch : 0;
   std::uint64_t& highest = c.memory.highest_epoch;
-  for (const ShardRow& row : *rows) highest = std::max(highest, row.epoch);
-  const LeaseView view{*rows, nodes, c.db_now};
+  for (const ShardRow& row : view.rows) highest = std::max(highest, row.epoch);
   const ShardPlan plan = make_plan(view, c.node, c.held, settings.connection_death, here.boot());
   c.surplus = plan.surplus;
   if (const auto at = next_foreign_expiry(view, c.node)) c.next_expiry = c.received + (*at - c.db_now);
-  if (!plan.take.empty()) {
-    const auto taken = store.acquire(c.node, settings.identity.incarnation, plan.take, settings.lease, above);
-    if (!taken) return tl::unexpected(taken.error());
-    for (const Lease& lease : *taken) {
-      highest = std::max(highest, lease.epoch);
-      const auto fact =
-          std::ranges::find_if(plan.facts, [&](const Gained& g) { return g.lease.shard == lease.shard; });
-      Gained gained{lease, here.boot(), {}};
-      if (fact != plan.facts.end()) gained = {lease, fact->recover_at, fact->from};
-      c.gained.push_back(std::move(gained));
-    }
+  std::vector<int> wanted;
+  for (const Gained& one : plan.take) wanted.push_back(one.lease.shard);
+  std::vector<Lease> taken;
+  if (!wanted.empty())
+    taken = or_throw(store.acquire(c.node, settings.identity.incarnation, wanted, settings.lease, above));
+  for (Gained one : plan.take) {
+    const auto lease = std::ranges::find(taken, one.lease.shard, &Lease::shard);
+    if (lease == taken.end()) continue;
+    one.lease = *lease;
+    highest = std::max(highest, lease->epoch);
+    c.gained.push_back(std::move(one));
   }
   c.unsettled = static_cast<int>(c.held.size() + c.gained.size()) != plan.share;
   c.stepped_back = plan.stepped_back;
-  return {};
 }
 
 }  // namespace
 
-Result<LeaseCycle> perform_cycle(LeaseCycle c, const LeaseSettings& settings, const Clock& here,
-                                 Store& store) {
-  const NodeIdentity& identity = settings.identity;
-  if (c.node == 0) {
-    const auto node = store.register_node(identity, settings.lease);
-    if (!node) return tl::unexpected(node.error());
-    c.node = *node;
-  }
-  c.sent = here.boot();
-  auto beat = store.heartbeat(c.node, identity.incarnation, settings.lease, c.problems, c.link, c.config);
-  if (!beat) return tl::unexpected(beat.error());
-  if (auto looked = look_back(c, settings, here, store, *beat); !looked)
-    return tl::unexpected(looked.error());
+LeaseCycle perform_cycle(LeaseCycle c, const LeaseSettings& settings, const Clock& here, Store& store) {
+  Beat beat = send_beat(c, settings, here, store);
+  look_back(c, settings, here, store, beat);
   if (c.memory.row_gone) return c;
   c.received = here.boot();
-  c.db_now = beat->now;
-  auto clock = read_clock(here, store);
-  if (!clock) return tl::unexpected(clock.error());
-  c.clock = *clock;
-  c.name_taken = !beat->still_ours;
+  c.db_now = beat.now;
+  c.clock = read_clock(here, store);
+  c.name_taken = !beat.still_ours;
   if (c.name_taken) return c;
-  c.memory.beats = beat->beats;
-  const auto renewed = store.renew(c.node, c.renew, settings.lease);
-  if (!renewed) return tl::unexpected(renewed.error());
-  c.held = *renewed;
-  if (!c.release.empty()) {
-    if (const auto released = store.release(c.node, c.release); !released)
-      return tl::unexpected(released.error());
-  }
-  if (auto taken = look_and_take(c, settings, here, store, beat->live); !taken)
-    return tl::unexpected(taken.error());
+  c.memory.beats = beat.beats;
+  c.held = or_throw(store.renew(c.node, c.renew, settings.lease));
+  if (!c.release.empty()) or_throw(store.release(c.node, c.release));
+  look_and_take(c, settings, here, store, beat.live);
   return c;
 }
 

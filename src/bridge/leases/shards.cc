@@ -95,7 +95,7 @@ void Shards::arm(const LeaseCycle* answer) {
   } else {
     hurry_ = Ms{0};
   }
-  if (answer != nullptr && answer->link != link_) at = now;  // the others should learn of it at once
+  if (answer != nullptr && answer->link != state_.link) at = now;  // the others should learn of it at once
   timer_.start(std::max(at - now, Ms{1}));
 }
 
@@ -120,7 +120,7 @@ void Shards::start() {
 }
 
 void Shards::set_link(BrokerLink link) {
-  if (std::exchange(link_, link) == link || !started_ || leaving_) return;
+  if (std::exchange(state_.link, link) == link || !started_ || leaving_) return;
   if (!cycling_) timer_.start(Ms{0});  // tell the others
 }
 
@@ -129,8 +129,8 @@ void Shards::refused() {
 }
 
 TaskId Shards::new_id(EpochMs now) {
-  RUNG_REQUIRE(node_ != 0);
-  if (!ids_) ids_ = std::make_unique<IdSource>(node_);
+  RUNG_REQUIRE(node() != 0);
+  if (!ids_) ids_ = std::make_unique<IdSource>(node());
   return ids_->next(now);
 }
 
@@ -138,11 +138,7 @@ void Shards::begin_cycle() {
   cycling_ = true;
   begun_ = clock_.here().boot();
   LeaseCycle cycle;
-  cycle.node = node_;
-  cycle.problems = problems_;
-  cycle.config = config_;
-  cycle.memory = memory_;
-  cycle.link = link_;
+  static_cast<NodeState&>(cycle) = state_;
   for (const Lease& lease : held_.leases()) {
     const bool give_back = held_.leaving(lease.shard) && !held_.in_use(lease.shard);
     (give_back ? cycle.release : cycle.renew).push_back(lease);
@@ -153,7 +149,7 @@ void Shards::begin_cycle() {
   jobs_.submit<LeaseCycle>(Lane::leases, work, [this](const Result<LeaseCycle>& result) {
     cycling_ = false;
     if (leaving_) {  // shards it took are given back with the rest
-      if (result) node_ = result->node;
+      if (result) state_.node = result->node;
       if (left_) give_back();
       return;
     }
@@ -168,11 +164,11 @@ void Shards::begin_cycle() {
 }
 
 void Shards::end_cycle(const LeaseCycle& cycle) {
-  memory_.row_gone = cycle.memory.row_gone;
-  if (memory_.row_gone) return;  // if this lasts, the fence closes by itself
-  if (node_ != cycle.node) ids_.reset();
-  node_ = cycle.node;
-  memory_ = cycle.memory;
+  state_.memory.row_gone = cycle.memory.row_gone;
+  if (state_.memory.row_gone) return;  // if this lasts, the fence closes by itself
+  if (node() != cycle.node) ids_.reset();
+  state_.node = cycle.node;
+  state_.memory = cycle.memory;
   if (cycle.name_taken) {
     listener_.publish_until({0});
     listener_.name_taken();
@@ -242,15 +238,15 @@ void Shards::leave(std::function<void()> done) {
   held_.clear();
   // Our first cycle is under way: only its answer has our node number. But do not wait long for a database
   // that is away.
-  if (node_ == 0 && cycling_) return leave_timer_.start(kFirstCycleMost);
+  if (node() == 0 && cycling_) return leave_timer_.start(kFirstCycleMost);
   give_back();
 }
 
 void Shards::give_back() {
   leave_timer_.stop();
   const std::function<void()> done = std::exchange(left_, nullptr);
-  if (node_ == 0) return done();
-  const auto work = [node = node_, incarnation = settings_.identity.incarnation](Store& store) {
+  if (node() == 0) return done();
+  const auto work = [node = node(), incarnation = settings_.identity.incarnation](Store& store) {
     return store.leave(node, incarnation);
   };
   jobs_.submit<void>(Lane::leases, work, [done](const Result<void>&) { done(); });

@@ -58,8 +58,7 @@ struct LeaseView {
 };
 
 struct ShardPlan {
-  std::vector<int> take;
-  std::vector<Gained> facts;  // of each in `take`, all but the epoch
+  std::vector<Gained> take;   // without their epochs
   int share = 0;              // the instance's fair share
   int surplus = 0;            // shards held beyond it
   bool stepped_back = false;  // another instance can publish and this one cannot: its share is 0
@@ -126,16 +125,19 @@ class ClockStep {
   std::optional<Offset> offset_;
 };
 
-// One cycle with the database: beat, renew, give back, look, take. Passed to the job, and returned by it.
-// Thread: perform_cycle() on Lane::leases.
-struct LeaseCycle {
-  // The request.
-  int node = 0;  // 0: register
-  std::vector<Lease> renew, release;
+// What each cycle writes of this instance, and what it knows from the last one.
+struct NodeState {
+  int node = 0;  // 0: not registered
   std::vector<HealthProblem> problems;
   BrokerLink link = BrokerLink::up;
-  std::string config;     // fingerprint
-  DatabaseMemory memory;  // in: of the last cycle; out: of this one
+  std::string config;  // fingerprint
+  DatabaseMemory memory;
+};
+
+// One cycle with the database: beat, renew, give back, look, take. Passed to the job, and returned by it,
+// with the node and the memory as they are then. Thread: perform_cycle() on Lane::leases.
+struct LeaseCycle : NodeState {
+  std::vector<Lease> renew, release;
 
   // The answer.
   bool name_taken = false;
@@ -151,9 +153,8 @@ struct LeaseCycle {
   std::optional<BootMs> next_expiry;  // of a lease or a node that isn't ours
 };
 
-// After a transient error, repeat from the beginning.
-Result<LeaseCycle> perform_cycle(LeaseCycle cycle, const LeaseSettings& settings, const Clock& here,
-                                 Store& store);
+// After a transient error (StoreError), repeat from the beginning.
+LeaseCycle perform_cycle(LeaseCycle cycle, const LeaseSettings& settings, const Clock& here, Store& store);
 
 // The shards that this instance holds: their epochs, which are in use, and which are about to be given back.
 // Thread: the loop's.
@@ -232,11 +233,11 @@ class Shards {
   void leave(std::function<void()> done);
 
   // Written to the database with each heartbeat, for `rung stats` and `rung nodes`.
-  void set_problems(std::vector<HealthProblem> problems) { problems_ = std::move(problems); }
+  void set_problems(std::vector<HealthProblem> problems) { state_.problems = std::move(problems); }
   // Also written: a fingerprint of this instance's config.
-  void set_config(std::string fingerprint) { config_ = std::move(fingerprint); }
+  void set_config(std::string fingerprint) { state_.config = std::move(fingerprint); }
 
-  int node() const { return node_; }
+  int node() const { return state_.node; }
   bool any() const { return held_.count() > 0; }
   int count() const { return held_.count(); }
   // The epoch of our lease; 0 = none.
@@ -244,7 +245,7 @@ class Shards {
   // Held, and not about to be given back: new tasks may be claimed and inserted there.
   bool held(int shard) const { return held_.takes_work(shard); }
   std::vector<int> list() const { return held_.list(); }  // includes those about to be given back
-  Fence fence() const { return {node_, held_.leases()}; }
+  Fence fence() const { return {node(), held_.leases()}; }
   // A held shard for a new task, round-robin; -1 if there is none.
   int home() { return refused_ ? -1 : held_.next(); }
   // The database says that a shard is not ours. Only a cycle can tell which are: home() has none until then.
@@ -277,13 +278,9 @@ class Shards {
   BootMs begun_{0};  // start of the last cycle
   Ms hurry_{0};      // delay of the next cycle while shards change hands
   io::Timer timer_;
-  int node_ = 0;
+  NodeState state_;
   std::unique_ptr<IdSource> ids_;  // made when the node's number is known
-  std::vector<HealthProblem> problems_;
-  std::string config_;
-  DatabaseMemory memory_;
   ClockStep clock_step_;
-  BrokerLink link_ = BrokerLink::up;
   bool stepped_back_ = false;  // another instance can publish and we cannot: our share is 0
   bool started_ = false;
   bool cycling_ = false;

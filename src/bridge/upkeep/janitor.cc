@@ -129,16 +129,13 @@ Jobs::Work ParkedCopies::next_batch() {
   auto sent = under_way_;
   sent.insert(recorded_.begin(), recorded_.end());
   return [this, sent = std::move(sent), shards = sidecar_.shards.list(), until = sidecar_.clock.now(),
-          room = kMostCopyBytes - bytes_](Store& store) -> Result<Jobs::Then> {
-    const auto rows = store.due(State::parked, shards, std::nullopt, until, kCopiesPerShard);
-    if (!rows) return tl::unexpected(rows.error());
+          room = kMostCopyBytes - bytes_](Store& store) {
+    const auto rows = or_throw(store.due(State::parked, shards, std::nullopt, until, kCopiesPerShard));
     std::vector<TaskId> ids;
-    for (const DueEntry& row : *rows) {
+    for (const DueEntry& row : rows) {
       if (!sent.contains(row.id) && ids.size() < kMostInBatch) ids.push_back(row.id);
     }
-    auto copies = read(store, ids, room);
-    if (!copies) return tl::unexpected(copies.error());
-    return [this, copies = *std::move(copies), last = rows->size() < kCopiesPerShard] {
+    return [this, copies = read(store, ids, room), last = rows.size() < kCopiesPerShard] {
       if (last) stop();  // no shard has more
       for (const Copy& copy : copies) send(copy);
       sidecar_.outbox.flush();
@@ -147,26 +144,22 @@ Jobs::Work ParkedCopies::next_batch() {
 }
 
 // On a store thread. Reads copies whose bodies fit in `room` together, but at least one.
-Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const std::vector<TaskId>& ids,
-                                                           std::size_t room) {
-  if (ids.empty()) return std::vector<Copy>{};
-  auto rows = store.known(ids);
-  if (!rows) return tl::unexpected(rows.error());
+std::vector<ParkedCopies::Copy> ParkedCopies::read(Store& store, const std::vector<TaskId>& ids,
+                                                   std::size_t room) {
   std::vector<Copy> copies;
   std::vector<TaskId> taken;
   std::size_t bytes = 0;
-  for (KnownTask& known : *rows) {
+  for (KnownTask& known : or_throw(store.known(ids))) {
     bytes += body_bytes_of(known.row.task);
     if (!taken.empty() && bytes > room) break;
     taken.push_back(known.row.task.id);
     const TaskId id = known.row.task.id;
     copies.push_back({std::move(known.row.task), {id, nullptr, "its body is not in the database"}});
   }
-  auto messages = read_messages(store, taken);
-  if (!messages) return tl::unexpected(messages.error());
+  auto messages = or_throw(read_messages(store, taken));
   for (Copy& copy : copies) {
-    const auto stored = std::ranges::find(*messages, copy.task.id, &StoredMessage::id);
-    if (stored != messages->end()) copy.stored = std::move(*stored);
+    const auto stored = std::ranges::find(messages, copy.task.id, &StoredMessage::id);
+    if (stored != messages.end()) copy.stored = std::move(*stored);
     prove(copy.stored, copy.task);
   }
   return copies;
@@ -219,6 +212,102 @@ void ParkedCopies::done(const Task& task, bool no_queue) {
                              recorded_.insert(id);
                              if (under_way_.empty()) sidecar_.table.run(send_);
                            });
+}
+
+// --- counts of deliveries and of causes
+
+namespace {
+
+constexpr Ms kForgetEvery{std::chrono::minutes{10}};
+constexpr int kMostForgotten = 1000;  // at a time
+
+}  // namespace
+
+CountUpkeep::CountUpkeep(Jobs& jobs, const DbClock& clock, const FlowCounts& counts,
+                         const NodeIdentity& identity)
+    : jobs_(jobs),
+      clock_(clock),
+      counts_(counts),
+      identity_(identity),
+      add_(jobs.add(
+          {"counts of deliveries", kEvery, Lane::upkeep, Jobs::Who::all, [this] { return next(); }})),
+      forget_(jobs.add({"forget counts, gates, causes", kForgetEvery, Lane::upkeep, Jobs::Who::leader,
+                        [this] { return forget(); }})) {}
+
+// What failed may have been committed: it is repeated under its id, so that nothing counts twice.
+Jobs::Work CountUpkeep::next() {
+  if (pending_ == nullptr && clock_.known()) fill();
+  if (pending_ == nullptr) return nullptr;
+  return [this, batch = pending_](Store& store) {
+    or_throw(store.add_counts(*batch));
+    return [this] { added(); };
+  };
+}
+
+void CountUpkeep::fill() {
+  CountBatch batch;
+  for (const auto& [label, counts] : counts_.by_queue()) {
+    const Told& told = told_[label];
+    CountBatch::Change change{label, counts.promised - told.promised, counts.activity() - told.activity};
+    if (change.promised == PromiseCounts{} && change.activity == ActivityCounts{}) continue;
+    batch.changes.push_back(std::move(change));
+    if (batch.changes.size() == CountBatch::kMost) break;  // the others next time
+  }
+  if (batch.changes.empty()) return;
+  // All instances lock the rows in the same order, so that they only wait for each other.
+  std::ranges::sort(batch.changes, {}, &CountBatch::Change::queue);
+  batch.at = clock_.now();
+  batch.maker = identity_.name;
+  batch.id = std::to_string(identity_.incarnation) + '-' + std::to_string(++batches_);
+  pending_ = std::make_shared<const CountBatch>(std::move(batch));
+}
+
+void CountUpkeep::added() {
+  for (const CountBatch::Change& more : pending_->changes) {
+    Told& told = told_[more.queue];
+    told.promised += more.promised;
+    told.activity += more.activity;
+  }
+  if (std::exchange(pending_, nullptr)->changes.size() == CountBatch::kMost) add();  // there may be more
+}
+
+Jobs::Work CountUpkeep::forget() {
+  return [this, at = clock_.now()](Store& store) {
+    return [this, gone = or_throw(store.forget(at, kMostForgotten))] {
+      if (gone >= kMostForgotten) jobs_.run(forget_);
+    };
+  };
+}
+
+namespace {
+
+constexpr Ms kFoldEvery{1000};
+constexpr Ms kReadCausesEvery{std::chrono::seconds{15}};
+// Changes of one transaction. A transaction of the flow leaves one for each of its causes, usually a few.
+constexpr int kFoldAtOnce = 2000;
+
+Result<Jobs::Then> fold(Store& store) {
+  const auto folded = store.fold_causes(kFoldAtOnce);
+  if (!folded) return tl::unexpected(folded.error());
+  return [worse = folded->worse] {
+    for (const CauseRow& row : worse) {
+      log::warn(
+          "an ignored cause got worse",
+          {{"cause", row.id}, {"queue", row.queue}, {"last_hour", row.last_hour}, {"sample", row.sample}});
+    }
+  };
+}
+
+}  // namespace
+
+Jobs::Id add_cause_jobs(Jobs& jobs) {
+  // On the lane of queries, whose connection is in use: that of upkeep would be opened for it each time.
+  jobs.add({"read causes", kReadCausesEvery, Lane::sweeps, Jobs::Who::owners, [] {
+              return Jobs::Work(
+                  [](Store& store) { return store.read_causes().map([] { return Jobs::Then{}; }); });
+            }});
+  return jobs.add(
+      {"count causes", kFoldEvery, Lane::upkeep, Jobs::Who::leader, [] { return Jobs::Work(fold); }, true});
 }
 
 }  // namespace rung::bridge

@@ -15,12 +15,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
 
+#include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/due.h"
@@ -31,6 +33,7 @@
 #include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 #include "src/core/rules/policy.h"
+#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -67,8 +70,8 @@ class SilenceCheck {
   };
   struct Found {
     std::vector<DueEntry> rows;
-    std::map<TaskId, Awaiting> awaiting;
-    AttachmentRecords known;
+    std::map<TaskId, Awaiting> awaiting = {};
+    AttachmentRecords known = {};
   };
   // What to say; none: a look is awaited.
   struct Verdict {
@@ -76,7 +79,6 @@ class SilenceCheck {
     bool unverified = false;  // it ends although it is not known whether it was attached and read
   };
 
-  static Result<Found> read(Store& store, const std::vector<int>& shards, EpochMs until);
   void found(const Found& due);
   std::optional<Verdict> judge(const std::string& queue, const Silent& task,
                                const AttachmentRecord* known) const;
@@ -104,7 +106,7 @@ class ParkedCopies {
     Task task;
     StoredMessage stored;
   };
-  static Result<std::vector<Copy>> read(Store& store, const std::vector<TaskId>& ids, std::size_t room);
+  static std::vector<Copy> read(Store& store, const std::vector<TaskId>& ids, std::size_t room);
   Jobs::Work next_batch();
   Outgoing outgoing_for(const Copy& copy) const;
   void send(const Copy& copy);
@@ -119,6 +121,43 @@ class ParkedCopies {
   int batches_left_ = 0;                  // until the next poll
   std::size_t bytes_ = 0;                 // bodies of those without an answer
 };
+
+// Adds what this instance has counted of promises of lateness and of activity (FlowCounts) to the database,
+// every few seconds and for all queues together. A process that dies takes with it what it has not added.
+// The leader deletes what nothing needs any more (Store::forget). Thread: the loop's.
+class CountUpkeep {
+ public:
+  static constexpr Ms kEvery{5000};
+
+  CountUpkeep(Jobs& jobs, const DbClock& clock, const FlowCounts& counts, const NodeIdentity& identity);
+  // Adds what there is. Before the end of the process, too: StoreThreads does what is submitted before it is
+  // stopped.
+  void add() { jobs_.run(add_); }
+
+ private:
+  struct Told {
+    PromiseCounts promised;
+    ActivityCounts activity;
+  };
+  Jobs::Work next();
+  void fill();
+  void added();
+  Jobs::Work forget();
+
+  Jobs& jobs_;
+  const DbClock& clock_;
+  const FlowCounts& counts_;
+  const NodeIdentity& identity_;
+  const Jobs::Id add_, forget_;
+  std::map<std::string, Told> told_;  // what the database has of FlowCounts, by its label
+  std::int64_t batches_ = 0;
+  std::shared_ptr<const CountBatch> pending_;  // not known to be in the database
+};
+
+// Upkeep of causes (src/store/causes.h): each second the leader adds the changes of their counts to
+// rung_causes. Every instance reads the causes that the others have found. Returns the job to want() when
+// there are changes of counts to add. Thread: the loop's.
+Jobs::Id add_cause_jobs(Jobs& jobs);
 
 class Janitor {
  public:

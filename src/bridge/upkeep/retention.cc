@@ -32,20 +32,18 @@ struct Retention::Purged {
   bool more = false;
   Ms took{0};
 
-  Result<void> some(Store& store, EpochMs before) {
-    const auto tasks = store.purge_finished(before, cursor, kTasks);
-    if (!tasks) return tl::unexpected(tasks.error());
-    gone.tasks = tasks->tasks;
-    cursor = tasks->last;
-    more = tasks->more;
-    if (more) return {};
-    const auto records = store.purge_records(before, kRecords);
-    if (!records) return tl::unexpected(records.error());
-    gone.audit = records->audit;
-    gone.bulks = records->bulks;
-    gone.events = records->events;
-    more = records->more;
-    return {};
+  void some(Store& store, EpochMs now) {
+    const EpochMs before = now - *keep;
+    const PurgeResult tasks = or_throw(store.purge_finished(before, cursor, kTasks));
+    gone.tasks = tasks.tasks;
+    cursor = tasks.last;
+    more = tasks.more;
+    if (more) return;
+    const PurgedRecords records = or_throw(store.purge_records(before, kRecords));
+    gone.audit = records.audit;
+    gone.bulks = records.bulks;
+    gone.events = records.events;
+    more = records.more;
   }
 };
 
@@ -60,11 +58,10 @@ struct Retention::Tended {
   Ms took{0};
 
   // What is wrong with the partitions does not keep the rest from being done: it is the answer in the end.
-  Result<void> some(Store& store, EpochMs now) {
-    const auto there = store.partitions();
-    if (!there) return tl::unexpected(there.error());
+  void some(Store& store, EpochMs now) {
+    const auto there = or_throw(store.partitions());
     // Also if there is nothing to add: this repairs an addition that was cut short between the two tables.
-    const auto added = store.add_partitions(partitions_to_add(*there, now, keep));
+    const auto added = store.add_partitions(partitions_to_add(there, now, keep));
     busy = added && *added == PartitionsAdded::busy;
     Result<void> all;
     if (!added) all = tl::unexpected(added.error());
@@ -72,9 +69,9 @@ struct Retention::Tended {
       all = permanent(
           "the last partition holds too much to be divided beside the work: docs/operations.md, Retention");
     if (keep && !busy) {
-      if (auto old = drop_one(store, *there, now); !old) all = old;
+      if (auto old = drop_one(store, there, now); !old) all = old;
     }
-    return more || busy ? Result<void>{} : all;
+    if (!more && !busy) or_throw(all);
   }
 
  private:
@@ -96,9 +93,8 @@ struct Retention::Tended {
       return {};
     }
     if (!sweep) return refused;
-    const auto swept = store.sweep(*sweep, sweep_to, kTasks);
-    if (!swept) return tl::unexpected(swept.error());
-    sweep = swept->next;
+    const Swept swept = or_throw(store.sweep(*sweep, sweep_to, kTasks));
+    sweep = swept.next;
     more = sweep.has_value();
     return refused;
   }
@@ -106,41 +102,44 @@ struct Retention::Tended {
 
 // --- on the loop
 
-Retention::Retention(Jobs& jobs, const Shards& shards, const DbClock& clock, std::optional<Ms> keep)
-    : jobs_(jobs),
-      shards_(shards),
-      clock_(clock),
+Retention::Retention(const Sidecar& sidecar, std::optional<Ms> keep)
+    : sidecar_(sidecar),
       keep_(keep),
-      purge_(
-          jobs.add({"purge", kPurgeEvery, Lane::retention, Jobs::Who::leader, [this] { return purge(); }})),
-      tend_(jobs.add(
+      purge_(sidecar.table.add(
+          {"purge", kPurgeEvery, Lane::retention, Jobs::Who::leader, [this] { return purge(); }})),
+      tend_(sidecar.table.add(
           {"partitions", kLookEvery, Lane::retention, Jobs::Who::leader, [this] { return tend(); }})) {}
+
+template <typename Step>
+Jobs::Work Retention::work_of(Step step, void (Retention::*done)(const Step&)) {
+  return [this, done, step, now = sidecar_.clock.now(), &here = sidecar_.clock.here()](Store& store) {
+    const BootMs from = here.boot();
+    Step at = step;
+    at.some(store, now);
+    at.took = here.boot() - from;
+    return [this, done, at] { (this->*done)(at); };
+  };
+}
 
 void Retention::reload(std::optional<Ms> keep) {
   if (std::exchange(keep_, keep) != keep) {
     walk_at_ = {0};
     sweep_.reset();
   }
-  jobs_.soon(purge_, Ms{0});
-  jobs_.soon(tend_, Ms{0});
+  sidecar_.table.soon(purge_, Ms{0});
+  sidecar_.table.soon(tend_, Ms{0});
 }
 
 Jobs::Work Retention::purge() {
-  if (std::exchange(epoch_, shards_.epoch(0)) != epoch_) tasks_done_ = partitions_done_ = clock_.now();
+  if (std::exchange(epoch_, sidecar_.shards.epoch(0)) != epoch_)
+    tasks_done_ = partitions_done_ = sidecar_.clock.now();
   if (!keep_) return nullptr;
   if (now() >= walk_at_) {
     walk_at_ = now() + kWalkEvery;
     walking_ = true;
     cursor_ = {};
   }
-  return [this, keep = keep_, cursor = cursor_, now = clock_.now(),
-          &here = clock_.here()](Store& store) -> Result<Jobs::Then> {
-    const BootMs from = here.boot();
-    Purged step{keep, cursor};
-    if (auto done = step.some(store, now - *keep); !done) return tl::unexpected(done.error());
-    step.took = here.boot() - from;
-    return [this, step] { purged(step); };
-  };
+  return work_of(Purged{keep_, cursor_}, &Retention::purged);
 }
 
 void Retention::purged(const Purged& step) {
@@ -149,44 +148,37 @@ void Retention::purged(const Purged& step) {
   totals_.audit += gone.audit;
   totals_.bulks += gone.bulks;
   totals_.events += gone.events;
-  if (gone.tasks + gone.audit + gone.bulks + gone.events > 0) totals_.last = clock_.now();
+  if (gone.tasks + gone.audit + gone.bulks + gone.events > 0) totals_.last = sidecar_.clock.now();
   went_ = went_ || gone.tasks > 0;
   if (step.keep != keep_) return;  // another retention applies by now
   cursor_ = step.cursor;
-  if (step.more) return jobs_.soon(purge_, breath(step.took));
-  tasks_done_ = clock_.now();
+  if (step.more) return sidecar_.table.soon(purge_, breath(step.took));
+  tasks_done_ = sidecar_.clock.now();
   if (std::exchange(walking_, false)) sweep_ = TaskId{};
-  if ((went_ || sweep_) && now() >= look_at_) jobs_.soon(tend_, Ms{0});
+  if ((went_ || sweep_) && now() >= look_at_) sidecar_.table.soon(tend_, Ms{0});
 }
 
 Jobs::Work Retention::tend() {
   if (went_ || sweep_) look_at_ = now() + kLookSoon;
   went_ = false;
-  return [this, keep = keep_, sweep = std::exchange(sweep_, std::nullopt), now = clock_.now(),
-          &here = clock_.here()](Store& store) -> Result<Jobs::Then> {
-    const BootMs from = here.boot();
-    Tended step{keep, sweep};
-    if (auto done = step.some(store, now); !done) return tl::unexpected(done.error());
-    step.took = here.boot() - from;
-    return [this, step] { tended(step); };
-  };
+  return work_of(Tended{keep_, std::exchange(sweep_, std::nullopt)}, &Retention::tended);
 }
 
 void Retention::tended(const Tended& step) {
   if (!step.dropped.empty()) {
     ++totals_.partitions;
-    totals_.last = clock_.now();
+    totals_.last = sidecar_.clock.now();
     log::info("partition of old tasks dropped", {{"partition", step.dropped}});
   }
   if (step.keep != keep_) return;
   if (!sweep_) sweep_ = step.sweep;
-  if (step.more) return jobs_.soon(tend_, breath(step.took));
+  if (step.more) return sidecar_.table.soon(tend_, breath(step.took));
   if (step.busy) {
     look_at_ = now() + busy_pause_;
-    jobs_.soon(tend_, busy_pause_);
+    sidecar_.table.soon(tend_, busy_pause_);
     busy_pause_ = std::min(busy_pause_ * 2, kLongestBusy);
   } else {
-    partitions_done_ = clock_.now();
+    partitions_done_ = sidecar_.clock.now();
     busy_pause_ = kFirstBusy;
   }
 }

@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/jobs.h"
-#include "src/bridge/leases/shards.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/store/system.h"
@@ -37,7 +36,7 @@ struct RetentionState {
 class Retention {
  public:
   // `keep`: none = nothing is deleted, but partitions are still created.
-  Retention(Jobs& jobs, const Shards& shards, const DbClock& clock, std::optional<Ms> keep);
+  Retention(const Sidecar& sidecar, std::optional<Ms> keep);
   // Also tries again at once what has failed.
   void reload(std::optional<Ms> keep);
   // Of this instance, since its start.
@@ -48,15 +47,16 @@ class Retention {
   struct Tended;
   static constexpr Ms kFirstBusy{std::chrono::minutes{5}};
 
-  BootMs now() const { return clock_.here().boot(); }
+  BootMs now() const { return sidecar_.clock.here().boot(); }
+  // The step on a store thread, and then `done` with its answer.
+  template <typename Step>
+  Jobs::Work work_of(Step step, void (Retention::*done)(const Step&));
   Jobs::Work purge();
   void purged(const Purged& step);
   Jobs::Work tend();
   void tended(const Tended& step);
 
-  Jobs& jobs_;
-  const Shards& shards_;
-  const DbClock& clock_;
+  const Sidecar& sidecar_;
   std::optional<Ms> keep_;
   const Jobs::Id purge_, tend_;
   std::uint64_t epoch_ = 0;      // of shard 0, when this instance took charge

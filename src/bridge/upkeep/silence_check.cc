@@ -25,27 +25,17 @@ constexpr int kReadShare = 8;
 
 Jobs::Work SilenceCheck::check() {
   return [this, shards = sidecar_.shards.list(), until = sidecar_.clock.now()](Store& store) {
-    return read(store, shards, until).map([this](Found due) {
-      return Jobs::Then([this, due = std::move(due)] { found(due); });
-    });
+    Found due{or_throw(store.due(State::awaiting, shards, std::nullopt, until, kSilentPerShard))};
+    std::vector<TaskId> ids;
+    std::set<std::string> queues;
+    for (const DueEntry& row : due.rows) {
+      ids.push_back(row.id);
+      queues.insert(row.queue);
+    }
+    due.awaiting = or_throw(store.awaiting(ids));
+    if (!ids.empty()) due.known = or_throw(store.attachments(std::vector(queues.begin(), queues.end())));
+    return [this, due = std::move(due)] { found(due); };
   };
-}
-
-Result<SilenceCheck::Found> SilenceCheck::read(Store& store, const std::vector<int>& shards, EpochMs until) {
-  auto rows = store.due(State::awaiting, shards, std::nullopt, until, kSilentPerShard, {});
-  if (!rows) return tl::unexpected(rows.error());
-  std::vector<TaskId> ids;
-  std::set<std::string> queues;
-  for (const DueEntry& row : *rows) {
-    ids.push_back(row.id);
-    queues.insert(row.queue);
-  }
-  auto awaiting = store.awaiting(ids);
-  if (!awaiting) return tl::unexpected(awaiting.error());
-  Result<AttachmentRecords> known;
-  if (!ids.empty()) known = store.attachments(std::vector(queues.begin(), queues.end()));
-  if (!known) return tl::unexpected(known.error());
-  return Found{*std::move(rows), *std::move(awaiting), *std::move(known)};
 }
 
 // The queue is not known yet if the task was published to an exchange. A queue of another group is attached
@@ -89,9 +79,9 @@ void SilenceCheck::found(const Found& due) {
 
 Jobs::Work SilenceCheck::find_queues() {
   return [this](Store& store) {
-    return store.awaiting_queues(Attachments::kMostSeen).map([this](std::vector<std::string> queues) {
-      return Jobs::Then([this, queues = std::move(queues)] { sidecar_.attachments.awaiting(queues); });
-    });
+    return [this, queues = or_throw(store.awaiting_queues(Attachments::kMostSeen))] {
+      sidecar_.attachments.awaiting(queues);
+    };
   };
 }
 

@@ -131,13 +131,9 @@ Jobs::Work OwnershipWatch::look() {
   // A place that is another's is not remembered: the config may be corrected.
   const bool may_be_ours =
       !report.asked_for.empty() && (report.owner.empty() || report.owner == report.asked_for);
-  return [this, report, place = may_be_ours ? std::optional(report.place) : std::nullopt](
-             Store& store) -> Result<Jobs::Then> {
-    auto ownership = read_ownership(store, place);
-    if (!ownership) return tl::unexpected(ownership.error());
-    const auto live = store.live_nodes();
-    if (!live) return tl::unexpected(live.error());
-    return [this, report, known = Known{*std::move(ownership), live->size()}] {
+  return [this, report, place = may_be_ours ? std::optional(report.place) : std::nullopt](Store& store) {
+    return [this, report,
+            known = Known{or_throw(read_ownership(store, place)), or_throw(store.live_nodes()).size()}] {
       if (!draining_) judge(report, known);
     };
   };

@@ -10,7 +10,6 @@
 #include "src/oidc/provider.h"
 #include "src/otel/span.h"
 #include "src/sidecar/parts.h"
-#include "src/store/mysql/diagnosis.h"
 #include "src/store/mysql/mysql_store.h"
 #include "src/store/ownership.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/core/base/utf8.h"
-#include "src/store/mysql/store_impl.h"
+#include "src/store/mysql/session.h"
 
 namespace rung::mysql {
 namespace {

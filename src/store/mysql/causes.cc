@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/core/base/utf8.h"
-#include "src/store/mysql/store_impl.h"
+#include "src/store/mysql/session.h"
 
 namespace rung::mysql {
 namespace {

@@ -1,7 +1,7 @@
 // Counts of tasks, of promises of lateness and of activity; batches that must not count twice.
 #include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
-#include "src/store/mysql/store_impl.h"
+#include "src/store/mysql/session.h"
 
 namespace rung::mysql {
 namespace {

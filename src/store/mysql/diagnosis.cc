@@ -1,10 +1,9 @@
-#include "src/store/mysql/diagnosis.h"
-
+// What `rung doctor` asks.
 #include <algorithm>
 #include <cctype>
 
 #include "sql/sql.h"
-#include "src/store/mysql/store_impl.h"
+#include "src/store/mysql/session.h"
 
 namespace rung {
 namespace {

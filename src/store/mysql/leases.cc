@@ -2,7 +2,7 @@
 #include <tuple>
 
 #include "src/core/base/failpoint.h"
-#include "src/store/mysql/store_impl.h"
+#include "src/store/mysql/session.h"
 
 namespace rung::mysql {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "sql/sql.h"
 #include "src/core/base/failpoint.h"
-#include "src/store/mysql/store_impl.h"
+#include "src/store/mysql/session.h"
 
 namespace rung::mysql {
 namespace {

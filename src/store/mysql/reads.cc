@@ -6,7 +6,7 @@
 #include "src/core/base/queue_pattern.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/message.h"
-#include "src/store/mysql/store_impl.h"
+#include "src/store/mysql/session.h"
 
 namespace rung::mysql {
 namespace {

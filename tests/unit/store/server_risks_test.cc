@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/store/mysql/diagnosis.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung {
 namespace {
