@@ -254,7 +254,8 @@ CREATE TABLE IF NOT EXISTS rung_events (
   KEY by_at (at)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Settings that all instances share and people seldom read: written once, by the first instance.
+-- Settings that all instances share and people seldom read: written once, by the first instance. schema_version: when all of
+-- this schema is there.
 CREATE TABLE IF NOT EXISTS rung_settings (
   name  VARCHAR(64) NOT NULL,
   value VARCHAR(1024) NOT NULL,

@@ -9,9 +9,6 @@ FROM rung_attachments WHERE TRUE
 -- The collation pads with spaces: the caller drops a queue that differs in them.
 AND queue IN (:queues)
 
--- name: attachments.lock
-FOR UPDATE
-
 -- name: attachments_write
 REPLACE INTO rung_attachments (queue, length, state, since, attached_at, detail, checked_at, ready, consumers, read_until,
   read_from, read_at, counted_at, mark, marked_at) VALUES :rows

@@ -37,11 +37,8 @@ AND ((:value = :queue AND CHAR_LENGTH(:value) = CHAR_LENGTH(:queue))
 -- name: audit_log.who
 AND LEFT(t.who, CHAR_LENGTH(:who)) = :who
 
--- name: audit_log.one
-ORDER BY t.at DESC, t.audit_id DESC LIMIT 1 OFFSET :skip
-
 -- name: audit_log.end
-ORDER BY t.at DESC, t.audit_id DESC LIMIT :limit
+ORDER BY t.at DESC, t.audit_id DESC LIMIT :limit OFFSET :skip
 
 -- name: bulk_insert
 INSERT INTO rung_bulks (action, state, filter, reason, queue, exchange, routing_key, even_reported, rate, canary,
@@ -81,9 +78,6 @@ SELECT id, action, state, filter, reason, queue, exchange, routing_key, rate, wh
   created_at, finished_at, runner, last_id, even_reported, canary, watch_ms, ramp, stop_above, canary_done,
   stopped_because, changed_at, changed_by, changed_because
 FROM rung_bulks t WHERE action IN ('cancel','fire','redrive','discard','succeed','fail')
-
--- name: bulks.end
-ORDER BY id DESC LIMIT :limit
 
 -- name: bulk_set
 -- An ended bulk stays ended. The runner notices the change at its next step. A new rate applies at once.
@@ -169,9 +163,6 @@ FROM (SELECT :value AS value FROM rung_tasks t WHERE TRUE
 -- name: count_by.end
 LIMIT :most) m
 GROUP BY m.value, CHAR_LENGTH(m.value) ORDER BY tasks DESC, m.value LIMIT :groups
-
--- name: count_by.column
-t.:column
 
 -- name: count_by.header
 (SELECT v.value FROM rung_task_headers v WHERE v.task_id = t.id AND v.name = :name)

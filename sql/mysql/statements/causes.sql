@@ -11,9 +11,6 @@ INSERT INTO rung_cause_changes (cause_id, at, scheduled, parked, succeeded, tota
 -- SKIP LOCKED: does not wait for transactions that are adding rows.
 SELECT id FROM rung_cause_changes ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED
 
--- name: cause_changes_delete
-DELETE FROM rung_cause_changes WHERE id IN (:ids)
-
 -- name: causes_fold
 -- All rows exist: causes_forget keeps those of which a change is left.
 UPDATE (

@@ -5,9 +5,6 @@
 -- second what has changed, and all of them twice a minute.
 SELECT queue, since, until, who, reason, resumed_by, until IS NOT NULL AND until <= UTC_TIMESTAMP(3) FROM rung_pauses
 
--- name: pauses.changed
-WHERE changed_at >= :since
-
 -- name: pauses.lock
 WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
 
@@ -24,7 +21,8 @@ SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_det
   outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, seen_at
 FROM rung_gates
 
--- name: gate_states.changed
+-- name: gates.changed
+-- Of pauses and of gate_states.
 WHERE changed_at >= :since
 
 -- name: gate_states.lock

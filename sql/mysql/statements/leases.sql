@@ -35,9 +35,6 @@ SELECT id FROM rung_nodes WHERE id = :node AND incarnation = :incarnation LOCK I
 SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link, config, beats, UTC_TIMESTAMP(3)
 FROM rung_nodes WHERE :which ORDER BY id
 
--- name: nodes.live
-expires_at > UTC_TIMESTAMP(3)
-
 -- name: nodes.live_or
 id = :node OR expires_at > UTC_TIMESTAMP(3)
 
@@ -51,9 +48,6 @@ WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER 
 
 -- name: leases_held.share
 LOCK IN SHARE MODE
-
--- name: leases_held.own
-FOR UPDATE
 
 -- name: leases_guard
 -- Locks like leases_held.share, but what follows in the same packet runs only if all :count of :leases are held; see
@@ -79,7 +73,7 @@ UPDATE rung_shards SET taken_over_at = IF(owner <> :node, UTC_TIMESTAMP(3), take
 WHERE id IN (:shards)
 
 -- name: leases_renew
--- Needs no transaction. If it matches fewer rows than :leases, the caller reads with leases_held.own which are held.
+-- Needs no transaction. If it matches fewer rows than :leases, the caller reads with for_update which are held.
 UPDATE rung_shards SET expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
 WHERE id IN (:shards) AND (id, epoch) IN (:leases) AND owner = :node AND expires_at > UTC_TIMESTAMP(3)
 

@@ -36,12 +36,9 @@ ORDER BY table_name, partition_ordinal_position
 SET SESSION lock_wait_timeout = 1
 
 -- name: part_lock
--- Once granted, no transaction that has written a body is open: if a body is in the partition, its task is
+-- Until the session ends. Once granted, no transaction that has written a body is open: if a body is in the partition, its task is
 -- committed. A later writer finds the partition gone and writes into the next one.
 LOCK TABLES rung_attempts WRITE, rung_bodies WRITE
-
--- name: part_unlock
-UNLOCK TABLES
 
 -- name: part_held
 -- Whether the partition still has a task.
@@ -83,7 +80,3 @@ SELECT id FROM rung_bulks WHERE state IN ('aborted','done','stopped') AND finish
 
 -- name: old_bulk_items_delete
 DELETE FROM rung_bulk_items WHERE bulk_id = :bulk ORDER BY task_id LIMIT :limit
-
--- name: old_bulk_delete
--- The row of an ended bulk is still shown: delete its items first.
-DELETE FROM rung_bulks WHERE id = :bulk AND state IN ('aborted','done','stopped')

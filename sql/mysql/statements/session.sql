@@ -1,4 +1,4 @@
--- Connection setup and transactions. Each statement runs on MariaDB 10.6+ and MySQL 8.
+-- Connection setup, the creation of the schema, transactions. Each statement runs on MariaDB 10.6+ and MySQL 8.
 
 -- name: session_isolation
 -- No gap locks: rows are guarded by their ids, by intake_key and by the leases. READ WRITE: the server's default
@@ -48,6 +48,14 @@ USE :schema
 -- name: create_database
 CREATE DATABASE IF NOT EXISTS :schema CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
 
+-- name: migration_lock
+-- Per database, so that two schemas on one server do not wait for each other.
+SELECT GET_LOCK(CONCAT('rung-migrate:', LEFT(SHA2(DATABASE(), 256), 40)), :wait_s)
+
+-- name: views_probe
+-- Opens a view: fails if its definer is gone.
+SELECT queue FROM retry_by_queue LIMIT 0
+
 -- name: begin
 BEGIN
 
@@ -62,6 +70,9 @@ SELECT IF(ROW_COUNT() = :rows, 1, (SELECT 1 UNION SELECT 2))
 -- name: row_count
 -- Of the statement before, as CLIENT_FOUND_ROWS counts.
 SELECT ROW_COUNT()
+
+-- name: for_update
+FOR UPDATE
 
 -- name: rollback
 ROLLBACK

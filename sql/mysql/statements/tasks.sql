@@ -116,9 +116,6 @@ UPDATE rung_bodies SET properties = :properties, headers = :headers, origin = :o
 UPDATE rung_tasks SET digest = :digest, tag = :tag, rule_headers = :rule_headers, correlation_id = :correlation_id
 WHERE id = :id
 
--- name: replace_message.drop_headers
-DELETE FROM rung_task_headers WHERE task_id = :id
-
 -- name: drop_attempts
 DELETE FROM rung_attempts WHERE :pairs
 

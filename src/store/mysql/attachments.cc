@@ -14,7 +14,7 @@ constexpr std::size_t kDetailBytes = 1000;
 AttachmentRecords read_records(Session& session, std::span<const std::string> queues, bool lock) {
   Sql sql = render("attachments");
   if (!queues.empty()) sql += render("attachments.queues", {{"queues", queues}});
-  if (lock) sql += render("attachments.lock");
+  if (lock) sql += render("for_update");
   AttachmentRecords records;
   auto row = session.query(sql);
   while (row->next()) {

@@ -96,7 +96,7 @@ Result<std::optional<Bulk>> MysqlStore::bulk(std::int64_t id) {
 Result<std::vector<Bulk>> MysqlStore::bulks(int limit, std::optional<std::int64_t> below) {
   const Sql from =
       below ? render("list.before", {{"column", Sql::identifier("id")}, {"value", *below}}) : Sql();
-  return session_->read_all(render("bulks") + from + render("bulks.end", {{"limit", limit}}), bulk_at);
+  return session_->read_all(render("bulks") + from + render("list.end", {{"limit", limit}}), bulk_at);
 }
 
 Result<std::optional<Bulk>> MysqlStore::set_bulk(const BulkControl& control) {

@@ -150,7 +150,7 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
     const Sql again = render("causes_again", {changes, {"times", kWorse}});
     out.worse = reopen(*session_, session_->rows<std::string>(again));
     session_->later(render("causes_resolve", {changes}));
-    session_->later(render("cause_changes_delete", {changes}));
+    session_->later(delete_by("rung_cause_changes", "id", changes.value));
     return out;
   });
 }

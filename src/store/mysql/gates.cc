@@ -105,7 +105,7 @@ void write_pause(Session& session, const Pause& pause) {
 }  // namespace
 
 Result<std::vector<GateState>> MysqlStore::gate_states(EpochMs changed_since) {
-  return session_->read_all(render("gate_states") + render("gate_states.changed", {{"since", changed_since}}),
+  return session_->read_all(render("gate_states") + render("gates.changed", {{"since", changed_since}}),
                             state_at);
 }
 
@@ -178,8 +178,7 @@ Result<Resumed> MysqlStore::resume(const std::string& queue, const std::string& 
 }
 
 Result<std::vector<Pause>> MysqlStore::pauses(EpochMs changed_since) {
-  return session_->read_all(render("pauses") + render("pauses.changed", {{"since", changed_since}}),
-                            pause_at);
+  return session_->read_all(render("pauses") + render("gates.changed", {{"since", changed_since}}), pause_at);
 }
 
 Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const TaskId> ids,

@@ -160,7 +160,7 @@ Result<void> MysqlStore::leave(int node, std::uint64_t incarnation) {
 }
 
 Result<std::vector<NodeRow>> MysqlStore::live_nodes() {
-  return session_->read_all(nodes_where(render("nodes.live")), node_at);
+  return session_->read_all(nodes_where(render("nodes.live_or", {{"node", 0}})), node_at);
 }
 Result<std::vector<NodeRow>> MysqlStore::nodes() {
   return session_->read_all(nodes_where(Sql::of(true)), node_at);
@@ -213,7 +213,7 @@ Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> le
   if (*renewed == static_cast<std::int64_t>(leases.size()))
     return std::vector<Lease>(leases.begin(), leases.end());
   return session_->transaction_for([&] {
-    std::vector<Lease> held = lock_leases(*session_, "leases_held.own", node, leases);
+    std::vector<Lease> held = lock_leases(*session_, "for_update", node, leases);
     if (!held.empty()) session_->exec(statement(held));
     return held;
   });
@@ -222,7 +222,7 @@ Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> le
 Result<void> MysqlStore::release(int node, std::span<const Lease> leases) {
   return session_->transaction(
       [&] {
-        const std::vector<Lease> held = lock_leases(*session_, "leases_held.own", node, leases);
+        const std::vector<Lease> held = lock_leases(*session_, "for_update", node, leases);
         if (held.empty()) return;
         session_->exec(render("leases_release", {{"shards", shards_of(held)}, {"node", node}}));
       },

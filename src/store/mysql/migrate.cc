@@ -1,5 +1,6 @@
 // migrate(), check_schema(), and the opening of a store.
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -10,16 +11,17 @@
 namespace rung::mysql {
 namespace {
 
-constexpr std::chrono::seconds kLockStep{2};   // wait of one GET_LOCK, well within any read timeout
-constexpr std::chrono::seconds kLockWait{60};  // for another process that migrates
-constexpr std::chrono::minutes kStatement{5};  // read timeout: a disk may be slow
+constexpr std::chrono::seconds kLockStep{2};             // wait of one GET_LOCK, well within any read timeout
+constexpr std::chrono::seconds kLockWait{60};            // for another process that migrates
+constexpr std::chrono::minutes kStatement{5};            // read timeout: a disk may be slow
+constexpr std::string_view kVersion = "schema_version";  // in rung_settings, when all is created
 constexpr int kNoTable = 1146, kNoDefiner = 1449, kDefinerMayNot = 1356;
 
 }  // namespace
 
 int schema_version(Session& session) {
   try {
-    return static_cast<int>(session.number(render("schema_version")));
+    return std::atoi(session.value<std::string>(render("setting", {{"name", kVersion}})).c_str());
   } catch (const ::sql::SQLException& e) {
     if (e.getErrorCode() != kNoTable) throw;
     return 0;
@@ -49,7 +51,6 @@ void take_lock(Session& session) {
 
 // One that was interrupted is run again from its beginning.
 std::string create(Session& session) {
-  session.exec(render("schema_table"));
   if (is_current(session)) return "";  // by another process meanwhile
   constexpr std::int64_t kDay = 24 * 3'600'000;
   const EpochMs after_tomorrow{(session.now().ms / kDay + 2) * kDay};
@@ -57,7 +58,7 @@ std::string create(Session& session) {
     session.exec(fill(statement, {{"bound", IdSource::floor(after_tomorrow)}}));
     failpoint("migrate.statement");
   }
-  session.exec(render("schema_applied", {{"version", sql::kSchemaVersion}}));
+  session.exec(render("setting_update", {{"name", kVersion}, {"value", sql::kSchemaVersion}}));
   return "schema";
 }
 

@@ -43,8 +43,7 @@ Sql place_of(const Filter& f) {
 // The expression of the value that tasks are counted by.
 Sql value_of(const CountBy& by) {
   if (!by.header.empty()) return render("count_by.header", {{"name", by.header}});
-  const auto column = by.field == "cause" ? "cause_id" : by.field;
-  return render("count_by.column", {{"column", Sql::identifier(column)}});
+  return Sql::identifier(by.field == "cause" ? "cause_id" : by.field);
 }
 
 }  // namespace
@@ -244,9 +243,9 @@ Sql selection_of(const AuditFilter& filter) {
 
 // The last row that may be read; none: there are no more than that.
 std::optional<AuditPlace> end_of_reading(Session& session, const AuditFilter& filter) {
-  return session.first(
-      render("audit_log_end") + range_of(filter) + render("audit_log.one", {{"skip", kMostAuditRead - 1}}),
-      row_of(&AuditPlace::at, &AuditPlace::id));
+  return session.first(render("audit_log_end") + range_of(filter) +
+                           render("audit_log.end", {{"limit", 1}, {"skip", kMostAuditRead - 1}}),
+                       row_of(&AuditPlace::at, &AuditPlace::id));
 }
 
 }  // namespace
@@ -262,7 +261,7 @@ Result<AuditPage> MysqlStore::audit_log(const AuditFilter& filter) {
     const auto end = filter.selects() ? end_of_reading(*session_, filter) : std::nullopt;
     Sql sql = render("audit_log", {{"value", render("audit_log.queue_value")}}) + range_of(filter);
     if (end) sql += render("audit_log.down_to", {{"at", end->at}, {"id", end->id}});
-    sql += selection_of(filter) + render("audit_log.end", {{"limit", filter.limit + 1}});
+    sql += selection_of(filter) + render("audit_log.end", {{"limit", filter.limit + 1}, {"skip", 0}});
     page.rows = session_->all(sql, [](const ::sql::ResultSet& row) {
       return AuditPage::Row{audit_row_at(row), text_at(row, 10)};
     });

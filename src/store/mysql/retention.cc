@@ -71,10 +71,7 @@ Result<bool> change_tables(const Session& own, const std::function<void(Session&
 // REQUIRES: inside run() or transaction(), as for what follows.
 std::int64_t erase(Session& session, std::string_view table, std::string_view column,
                    std::span<const TaskId> ids) {
-  if (ids.empty()) return 0;
-  return session.exec(
-      render("delete_by_ids",
-             {{"table", Sql::identifier(table)}, {"column", Sql::identifier(column)}, {"ids", ids}}));
+  return ids.empty() ? 0 : session.exec(delete_by(table, column, Sql::of(ids)));
 }
 
 // Removes from `ids` the tasks of a running bulk, which would find them gone.
@@ -173,7 +170,6 @@ Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
       }
       failpoint("partition.dropped");
     }
-    session.exec(render("part_unlock"));
   });
   if (!done) return tl::unexpected(done.error());
   if (!*done) return PartitionDrop::busy;
@@ -242,9 +238,9 @@ Result<PurgedRecords> MysqlStore::purge_records(EpochMs before, int limit) {
     const auto bulks = session_->rows<TaskId>(render("old_bulk", {old}));
     if (bulks.empty()) return out;
     out.more = true;  // this one may have further items, or not be the last
-    const Place bulk{"bulk", bulks};
-    const auto items = session_->exec(render("old_bulk_items_delete", {bulk, most}));
-    if (items < limit) out.bulks = session_->exec(render("old_bulk_delete", {bulk}));
+    // The row is still shown: its items go first.
+    const auto items = session_->exec(render("old_bulk_items_delete", {{"bulk", bulks}, most}));
+    if (items < limit) out.bulks = erase(*session_, "rung_bulks", "id", bulks);
     return out;
   });
 }

@@ -204,6 +204,12 @@ inline Sql same_text(std::string_view column, std::string_view value) {
   return render("list.text", {{"column", Sql::identifier(column)}, {"value", value}});
 }
 
+// Deletes the rows with these values of a column; `ids`: a list.
+inline Sql delete_by(std::string_view table, std::string_view column, const Sql& ids) {
+  return render("delete_by_ids",
+                {{"table", Sql::identifier(table)}, {"column", Sql::identifier(column)}, {"ids", ids}});
+}
+
 // Inside run() or transaction(). `event.node` is ignored; `node`: of the instance, 0 = none.
 void write_event(Session& session, const SystemEvent& event, int node = 0);
 

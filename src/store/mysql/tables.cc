@@ -219,7 +219,7 @@ void MysqlStore::replace_message(const Task& task, const MessagePtr& message) {
                                                  {"correlation_id", correlation_id_sql(*message)}}));
   const auto& names = session_->options().index_headers;
   if (names.empty()) return;
-  session_->exec(render("replace_message.drop_headers", {{"id", id}}));
+  session_->exec(delete_by("rung_task_headers", "task_id", id));
   Rows rows;
   add_indexed_headers(rows, task.id, *message, names);
   if (rows.count() > 0) session_->exec(render("insert_headers", {{"rows", rows.done()}}));

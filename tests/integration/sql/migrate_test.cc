@@ -21,7 +21,8 @@ TEST(Migrate, FromNothingAndOnceOnly) {
   EXPECT_TRUE(store->check_schema());
   EXPECT_EQ(must(store->migrate()), "");
   schema.exec("USE " + schema.name());
-  EXPECT_EQ(schema.value("SELECT version FROM rung_schema"), std::to_string(sql::kSchemaVersion));
+  EXPECT_EQ(schema.value("SELECT value FROM rung_settings WHERE name = 'schema_version'"),
+            std::to_string(sql::kSchemaVersion));
   EXPECT_EQ(schema.value("SELECT COUNT(*) FROM rung_shards"), std::to_string(kShards));
 }
 
@@ -45,7 +46,7 @@ TEST(Migrate, OfManyAtOnceOneCreatesTheSchema) {
 TEST(Migrate, ANewerSchemaIsRefusedByName) {
   MysqlSchema schema;
   const auto store = schema.open_store();
-  schema.exec("INSERT INTO rung_schema VALUES (99, UTC_TIMESTAMP(3))");
+  schema.exec("REPLACE INTO rung_settings VALUES ('schema_version', '99')");
   for (const Error& error : {store->check_schema().error(), store->migrate().error()}) {
     EXPECT_EQ(error.kind, Error::Kind::permanent);
     EXPECT_THAT(error.message, testing::HasSubstr("99"));
