@@ -117,7 +117,7 @@ AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, c
   if (reading && reading->seen_at > now) reading.reset();  // the database's clock has stepped back since
   if (out.record) out.record->reading = reading;
   if (!seen.count) return out;
-  const QueueReading next = read_on(reading, *seen.count, seen.counted_at);
+  const QueueReading next = read_on(reading, *seen.count, seen.seen_at);
   if (reading == next) return out;
   if (!out.record)
     out.record = before.value_or(AttachmentRecord{seen.queue, AttachmentState::unattached, now, {}, "", {}});

@@ -82,7 +82,6 @@ struct AttachmentSighting {
   // or the sidecar saw it attached before it could write that down.
   bool was_attached = false;
   std::optional<QueueCount> count = {};
-  EpochMs counted_at = {};  // as seen_at
 };
 
 // AttachmentSighting::detail of a failure that arrived: nobody has looked.

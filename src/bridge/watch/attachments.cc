@@ -54,11 +54,19 @@ void Attachments::found(const AttachmentLook& look, const std::vector<std::strin
   configured_.clear();
   bool doubts = false;
   std::vector<const QueueAttachment*> detached;
+  std::vector<AttachmentSighting> seen;
   for (const QueueAttachment& one : look.queues) {
     const bool matched = look.matched.contains(one.queue);
     const bool named = matched || std::ranges::find(configured, one.queue) != configured.end();
-    if (!take(one, look.asked_at, named)) doubts = true;
+    const bool taken = take(one, look.asked_at, named);
+    doubts = doubts || !taken;
     const Known& known = known_[one.queue];
+    seen.push_back({.queue = one.queue,
+                    .state = taken ? one.state : std::nullopt,
+                    .detail = one.detail,
+                    .seen_at = sidecar_.clock.at(look.asked_at),
+                    .was_attached = known.was_attached,
+                    .count = one.count});
     if (named && one.state && known.state)
       configured_.emplace_back(one.queue, known.state == AttachmentState::attached);
     const bool ours = matched ? known.was_attached
@@ -74,12 +82,8 @@ void Attachments::found(const AttachmentLook& look, const std::vector<std::strin
   told_ = told_ || look.attached.has_value();
   looked_at_ = last_look_ = look.asked_at;
   if (doubts) ask();
-  if (!sidecar_.clock.known()) return;
-  std::vector<AttachmentSighting> seen;
-  for (const auto& [queue, known] : known_) {
-    if (known.asked_at != BootMs{0} || known.counted_at != BootMs{0}) seen.push_back(sighting(queue, known));
-  }
-  note(seen);
+  std::erase_if(seen, [](const AttachmentSighting& one) { return !one.state && !one.count; });
+  if (sidecar_.clock.known()) note(seen);
 }
 
 // If it fails, a failure is noted again; of looks the next one is.
@@ -96,10 +100,7 @@ void Attachments::note(const std::vector<AttachmentSighting>& seen) {
 
 bool Attachments::take(const QueueAttachment& seen, BootMs asked_at, bool named) {
   Known& known = known_[seen.queue];
-  if (seen.count) {
-    known.count = *seen.count;
-    known.counted_at = asked_at;
-  }
+  if (seen.count) known.counted_at = asked_at;
   const bool was_doubtful = std::exchange(known.doubtful, false);
   if (!seen.state) return true;  // it is as it was
   const bool attached = seen.state == AttachmentState::attached;
@@ -114,24 +115,9 @@ bool Attachments::take(const QueueAttachment& seen, BootMs asked_at, bool named)
     known.since = now();
     if (!attached) eager_until_ = now() + kEager;
   }
-  known.detail = seen.detail;
   known.asked_at = asked_at;
   known.was_attached = known.was_attached || attached;
   return true;
-}
-
-AttachmentSighting Attachments::sighting(const std::string& queue, const Known& known) const {
-  const DbClock& clock = sidecar_.clock;
-  AttachmentSighting out{.queue = queue,
-                         .state = known.state,
-                         .detail = known.detail,
-                         .seen_at = clock.at(known.asked_at),
-                         .was_attached = known.was_attached};
-  if (known.asked_at == BootMs{0}) out.state.reset();
-  if (known.counted_at == BootMs{0}) return out;
-  out.count = known.count;
-  out.counted_at = clock.at(known.counted_at);
-  return out;
 }
 
 void Attachments::connected() {

@@ -118,16 +118,13 @@ class Attachments {
   // What the looks so far say of a queue in the last one.
   struct Known {
     std::optional<AttachmentState> state;  // none: not known yet
-    std::string detail;
-    BootMs since{0};            // start of the state
-    BootMs asked_at{0};         // the latest look that told
-    bool was_attached = false;  // at some look, perhaps before anything could be passed on
-    bool doubtful = false;      // the last look was the first to say that it is not attached
-    QueueCount count;           // by the look at counted_at; 0: there was none
-    BootMs counted_at{0};
+    BootMs since{0};                       // start of the state
+    BootMs asked_at{0};                    // the latest look that told
+    bool was_attached = false;             // at some look, perhaps before anything could be passed on
+    bool doubtful = false;                 // the last look was the first to say that it is not attached
+    BootMs counted_at{0};                  // the latest look that said what is in it
   };
   BootMs now() const { return sidecar_.loop.clock().boot(); }
-  AttachmentSighting sighting(const std::string& queue, const Known& known) const;
   // Writes what all instances have to know.
   void note(const std::vector<AttachmentSighting>& seen);
   // False: another look has to decide.

@@ -119,7 +119,7 @@ TEST_P(AttachmentContract, HowFarAQueueHasBeenRead) {
                          std::optional<std::int64_t> published = {}) {
     auto one = seen(detached);  // it never was attached
     one.count = {ready, consumers, published};
-    one.counted_at = at;
+    one.seen_at = at;
     return see(one)->reading;
   };
   const auto empty = count(0, 2, first);

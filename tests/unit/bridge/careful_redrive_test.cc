@@ -70,7 +70,7 @@ class CarefulRedriveStory : public testing::Test {
   }
   void count(const std::string& queue, std::int64_t ready, std::int64_t consumers) {
     const AttachmentSighting seen{queue, AttachmentState::attached, "by policy", world.now(), false,
-                                  false, {{ready, consumers}},      world.now()};
+                                  false, {{ready, consumers}}};
     ASSERT_TRUE(world.eyes->see_attachments({&seen, 1}));
   }
   Bulk row(const Bulk& bulk) { return world.eyes->bulk(bulk.id).value().value(); }
