@@ -34,7 +34,7 @@ ON DUPLICATE KEY UPDATE failed = failed + VALUES(failed), retried = retried + VA
 SELECT TIMESTAMPDIFF(MINUTE, '1970-01-01', minute) DIV :step AS slot,
        CAST(SUM(failed) AS SIGNED), CAST(SUM(retried) AS SIGNED), CAST(SUM(succeeded) AS SIGNED)
 FROM rung_activity
-WHERE queue = :queue AND length = :length AND minute >= :from AND minute < :until
+WHERE queue = :queue AND length = CHAR_LENGTH(:queue) AND minute >= :from AND minute < :until
 GROUP BY slot
 ORDER BY slot
 

@@ -50,5 +50,5 @@ DELETE FROM rung_gates WHERE seen_at < :before AND breaker = 'closed' AND (hold_
 -- name: rule_headers
 SELECT id, rule_headers FROM rung_tasks WHERE id IN (:ids)
 
--- name: length_of
-CHAR_LENGTH(:text)
+-- name: queue_key
+:queue, CHAR_LENGTH(:queue)

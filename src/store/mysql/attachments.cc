@@ -42,9 +42,8 @@ std::optional<AttachmentRecord> record_of(const AttachmentRecords& records, cons
 }
 
 void write_record(Session& session, const AttachmentRecord& record) {
-  const Sql queue = Sql::of(record.queue);
   Rows rows;
-  rows.row() << queue << length_of(queue) << record.state << record.since << record.attached_at
+  rows.row() << queue_key(Sql::of(record.queue)) << record.state << record.since << record.attached_at
              << clean_utf8(record.detail, kDetailBytes) << record.checked_at;
   const QueueReading reading = record.reading.value_or(QueueReading{});
   const auto count = [&](std::int64_t number) { return record.reading ? Sql::of(number) : Sql::null(); };

@@ -12,12 +12,7 @@
 namespace rung::mysql {
 namespace {
 
-constexpr std::size_t kEventSampleBytes = 500;
-
-void write_cause_event(Session& session, std::string_view kind, const std::string& cause,
-                       const std::string& detail, int node = 0) {
-  write_event(session, {std::string(kind), cause, clean_utf8(detail, kEventSampleBytes)}, node);
-}
+std::string brief(const std::string& detail) { return clean_utf8(detail, 500); }  // of an event
 
 constexpr auto cause_at =
     row_of(&CauseRow::id, &CauseRow::queue, &CauseRow::error_type, &CauseRow::sample, &CauseRow::first_seen,
@@ -70,8 +65,9 @@ std::vector<CauseRow> reopen(Session& session, const std::vector<std::string>& a
   for (const std::string& cause : again) {
     const auto rows = read_rows(session, {.id = cause});
     if (rows.empty()) continue;
-    write_cause_event(session, rows[0].worse_at ? "cause_worse" : "cause_regressed", cause,
-                      std::to_string(rows[0].last_hour) + " failures in the last hour; " + describe(rows[0]));
+    write_event(session, {rows[0].worse_at ? "cause_worse" : "cause_regressed", cause,
+                          brief(std::to_string(rows[0].last_hour) + " failures in the last hour; " +
+                                describe(rows[0]))});
     if (rows[0].worse_at) out.push_back(rows[0]);
   }
   return out;
@@ -85,7 +81,7 @@ void MysqlStore::write_causes(const CauseChanges& changes, int node, EpochMs now
     Rows rows;
     rows.row() << row.id << name_sql(row.queue) << row.error_type << row.sample << now << now;
     if (session_->exec(render("cause_new", {{"rows", rows.done()}})) != 1) continue;
-    write_cause_event(*session_, "cause_appeared", row.id, describe(row), node);
+    write_event(*session_, {"cause_appeared", row.id, brief(describe(row))}, node);
   }
   if (changes.empty()) return;
   Rows rows;
@@ -120,7 +116,7 @@ Result<std::optional<CauseRow>> MysqlStore::triage(const std::string& cause, con
                 {"rate", triage.state == CauseState::ignored ? Sql::of(before[0].last_hour) : Sql::null()}}));
     auto after = read_rows(*session_, {.id = cause});
     read_trends(*session_, after);
-    write_cause_event(*session_, "cause_triaged", cause, describe_triage(before[0], after.at(0), who));
+    write_event(*session_, {"cause_triaged", cause, brief(describe_triage(before[0], after.at(0), who))});
     return after.at(0);
   });
 }

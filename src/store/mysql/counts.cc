@@ -1,12 +1,9 @@
 // Counts of tasks, of promises of lateness and of activity; batches that must not count twice.
 #include "src/core/base/result.h"
-#include "src/core/base/utf8.h"
 #include "src/store/mysql/session.h"
 
 namespace rung::mysql {
 namespace {
-
-constexpr std::size_t kQueueBytes = 255;
 
 Sql minutes_of(Ms length) {
   return Sql::of(std::chrono::duration_cast<std::chrono::minutes>(length).count());
@@ -18,9 +15,8 @@ void add_promised(Session& session, const CountBatch& batch) {
   for (const auto& [queue, promised, activity] : batch.changes) {
     if (promised == PromiseCounts{}) continue;
     any = true;
-    const Sql name = Sql::of(clean_utf8(queue, kQueueBytes));
     for (const Ms length : {kPromiseMinutes, kPromiseHour}) {
-      rows.row() << name << length_of(name) << minutes_of(length) << bucket_of(batch.at, length)
+      rows.row() << queue_key(name_sql(queue)) << minutes_of(length) << bucket_of(batch.at, length)
                  << promised.in_time << promised.late << promised.gated;
     }
   }
@@ -34,8 +30,7 @@ void add_activity(Session& session, const CountBatch& batch) {
   Rows rows;
   const auto add = [&](const std::string& queue, const ActivityCounts& more) {
     if (more == ActivityCounts{}) return;
-    const Sql name = Sql::of(clean_utf8(queue, kQueueBytes));
-    rows.row() << name << length_of(name) << minute << more.failed << more.retried << more.succeeded;
+    rows.row() << queue_key(name_sql(queue)) << minute << more.failed << more.retried << more.succeeded;
   };
   for (const auto& [queue, promised, activity] : batch.changes) add(queue, activity);
   add(kAllQueues, sum);
@@ -113,10 +108,8 @@ Result<std::vector<PromiseRow>> MysqlStore::promises() {
 }
 
 Result<std::vector<ActivityPoint>> MysqlStore::activity(const ActivityRange& range) {
-  const Sql name = Sql::of(clean_utf8(range.queue, kQueueBytes));
   return session_->read_all(render("activity", {{"step", minutes_of(range.step)},
-                                                {"queue", name},
-                                                {"length", length_of(name)},
+                                                {"queue", name_sql(range.queue)},
                                                 {"from", range.from},
                                                 {"until", range.until}}),
                             [&](const ::sql::ResultSet& row) {

@@ -56,8 +56,8 @@ States lock_states(Session& session, std::span<const std::string> queues, EpochM
   Rows missing;
   for (const std::string& queue : queues) {
     if (out.contains(queue)) continue;
-    const Sql name = Sql::of(queue), none = Sql::of("");
-    missing.row() << name << length_of(name) << none << none << now;
+    missing.row() << queue_key(Sql::of(queue)) << ""
+                  << "" << now;
   }
   if (missing.count() == 0) return out;
   session.exec(render("gates_create", {{"rows", missing.done()}}));
@@ -72,8 +72,7 @@ void write_states(Session& session, std::span<const GateState> states) {
   Rows rows;
   for (const GateState& state : states) {
     const Breaker& breaker = state.breaker;
-    const Sql queue = Sql::of(state.queue);
-    rows.row() << queue << length_of(queue) << breaker.state
+    rows.row() << queue_key(Sql::of(state.queue)) << breaker.state
                << (breaker.since.ms == 0 ? Sql::null() : Sql::of(breaker.since)) << breaker.until
                << clean_utf8(breaker.reason, kReasonBytes) << detail_json(breaker);
     for (const auto& hold : {state.retry_after, state.outside, state.limited}) {

@@ -116,8 +116,8 @@ Sql fill(std::string_view sql, std::initializer_list<Place> places);  // the sam
 // "2026-11-21 17:05:00.123" -> ms; also without a fraction. 0 for any other text.
 EpochMs parse_datetime(std::string_view text);
 
-// CHAR_LENGTH of a text: of keys whose collation ignores blanks at the end.
-inline Sql length_of(const Sql& text) { return render("length_of", {{"text", text}}); }
+// The columns queue and length: of keys whose collation ignores blanks at the end.
+inline Sql queue_key(const Sql& queue) { return render("queue_key", {{"queue", queue}}); }
 // A length of time, for a place that ends in _us.
 inline Sql micros(Ms length) { return Sql::of(length.count() * 1000); }
 
