@@ -75,14 +75,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       horizon_(sidecar_),
       intake_(sidecar_),
       retention_(sidecar_, settings_.retention),
-      count_causes_(add_cause_jobs(upkeep_)),
       count_upkeep_(upkeep_, clock_, counts_, settings_.identity),
-      janitor_(sidecar_,
-               [this](const WorkWaiting& waiting) {
-                 if (waiting.bulks) bulks_.found();
-                 if (waiting.cause_changes) upkeep_.want(count_causes_);
-               }),
-      bulks_(sidecar_),
+      janitor_(sidecar_, add_cause_jobs(upkeep_)),
       broker_watch_(sidecar_, [this] { dispatch_.release_unfetched(); }),
       drain_timer_(loop, [this] { look_if_drained(); }) {
   reserve_names();

@@ -20,7 +20,6 @@
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/base/store_jobs.h"
-#include "src/bridge/changes/bulk.h"
 #include "src/bridge/changes/inserts.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/due.h"
@@ -154,10 +153,8 @@ class Bridge final : public BrokerSink {
   Intake intake_;
   // Periodic work, in upkeep_.
   Retention retention_;
-  const Jobs::Id count_causes_;
   CountUpkeep count_upkeep_;
   Janitor janitor_;
-  BulkRunner bulks_;
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed
   bool draining_ = false;

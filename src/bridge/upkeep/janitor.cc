@@ -17,13 +17,14 @@ constexpr Ms kPollEvery{500};
 
 }  // namespace
 
-Janitor::Janitor(const Sidecar& sidecar, std::function<void(const WorkWaiting&)> found)
+Janitor::Janitor(const Sidecar& sidecar, Jobs::Id count_causes)
     : sidecar_(sidecar),
-      found_(std::move(found)),
       sweep_(sidecar),
       silence_(sidecar),
       copies_(sidecar),
       stranded_(sidecar),
+      bulks_(sidecar),
+      count_causes_(count_causes),
       check_silence_(
           sidecar.table.add({"silence", kTick, Lane::sweeps, Jobs::Who::owners,
                              [this] { return started_ ? silence_.check() : Jobs::Work{}; }, true})),
@@ -88,7 +89,8 @@ void Janitor::found(const WorkWaiting& waiting) {
   if (waiting.scheduled) sweep_.sweep();
   if (waiting.awaiting) sidecar_.table.want(check_silence_);
   if (waiting.parked) copies_.found();
-  found_(waiting);
+  if (waiting.bulks) bulks_.found();
+  if (waiting.cause_changes) sidecar_.table.want(count_causes_);
 }
 
 // --- copies of parked tasks

@@ -3,6 +3,7 @@
 //                   has nothing to do asks nothing by itself: an idle sidecar costs the database little
 //                   DueSweep: rows that are due and not tracked -> dispatch
 //                   ParkedCopies: copies owed to <prefix>.parked
+//                   steps of bulks (bulk.h), changes of the counts of causes
 //   each second     SilenceCheck: expired silence -> presumed success, or the next level
 //   (these three if the poll has found that rows wait)
 //   at a takeover and every ten seconds  StrandedTasks: tasks left in `publishing` -> the same attempt
@@ -25,6 +26,7 @@
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/sidecar.h"
+#include "src/bridge/changes/bulk.h"
 #include "src/bridge/flight/due.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/jobs.h"
@@ -161,8 +163,8 @@ Jobs::Id add_cause_jobs(Jobs& jobs);
 
 class Janitor {
  public:
-  // `found`: by the poll, for what else waits.
-  Janitor(const Sidecar& sidecar, std::function<void(const WorkWaiting&)> found);
+  // `count_causes`: add_cause_jobs().
+  Janitor(const Sidecar& sidecar, Jobs::Id count_causes);
 
   void start() { started_ = true; }
   void stop();
@@ -181,13 +183,13 @@ class Janitor {
   void found(const WorkWaiting& waiting);
 
   const Sidecar& sidecar_;
-  const std::function<void(const WorkWaiting&)> found_;
   DueSweep sweep_;
   SilenceCheck silence_;
   ParkedCopies copies_;
   StrandedTasks stranded_;
+  BulkRunner bulks_;
   bool started_ = false;
-  const Jobs::Id check_silence_, find_queues_;
+  const Jobs::Id count_causes_, check_silence_, find_queues_;
   std::array<bool, 3> busy_{};  // polls by lane: one that is stuck does not stop the others
   std::size_t turn_ = 0;
   // The last poll found no work. With work, the flow's lane is busy and would delay the poll.

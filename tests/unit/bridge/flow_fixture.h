@@ -270,7 +270,8 @@ class Flow final : public BrokerSink {
   Horizon horizon{sidecar};
   Intake intake{sidecar};
   Jobs table{world.loop, jobs, shards};
-  Janitor janitor{sidecar, [](const WorkWaiting&) {}};
+  Janitor janitor{sidecar, table.add({"causes", Ms{1000}, Lane::upkeep, Jobs::Who::leader,
+                                      [] { return Jobs::Work{}; }, true})};
 
  private:
   void post(std::function<void()> task) {
