@@ -160,11 +160,12 @@ struct AttemptRow {
 };
 // Kept until `retention` deletes them: nothing happens to them by itself.
 inline constexpr std::array kEndedStates{State::succeeded, State::cancelled, State::discarded};
-// Where counting goes on: behind this task.
+// Where counting goes on: behind this task. By default before all of a state: '' is not the least name, as it
+// is padded with blanks.
 struct EndedPlace {
   State state = kEndedStates.front();
-  std::string queue = {};
-  TaskId id = {};  // 0: with the state's first task
+  std::string queue = std::string(1, '\0');
+  TaskId id = {};
 };
 struct QueueStat {  // retry_by_queue
   std::string queue;

@@ -141,10 +141,6 @@ FROM (
 GROUP BY e.queue, CHAR_LENGTH(e.queue)
 ORDER BY e.queue
 
--- name: count_ended.first
--- Not '': a name that begins with a tab is less than that, which is padded with blanks.
-queue >= _utf8mb4 X'00' ORDER BY queue, id
-
 -- name: count_ended.same_queue
 queue = :queue AND id > :id ORDER BY id
 

@@ -70,16 +70,11 @@ Result<std::vector<QueueStat>> MysqlStore::open_by_queue() {
 Result<EndedPiece> MysqlStore::count_ended(const EndedPlace& from, int most) {
   return session_->run_for([&] {
     EndedPiece piece;
-    if (from.id == TaskId{}) {
-      if (count_some(*session_, piece, from.state, render("count_ended.first"), most)) return piece;
-    } else {
-      // Two ranges of the index. One condition for both would read the queue's entries from the first on.
-      const Sql same = render("count_ended.same_queue", {{"queue", from.queue}, {"id", from.id}});
-      if (count_some(*session_, piece, from.state, same, most)) return piece;
-      const Sql others = render("count_ended.next_queues", {{"queue", from.queue}});
-      if (count_some(*session_, piece, from.state, others, most)) return piece;
-    }
-    piece.next = ended_after(from.state);
+    // Two ranges of the index. One condition for both would read the queue's entries from the first on.
+    const Sql same = render("count_ended.same_queue", {{"queue", from.queue}, {"id", from.id}});
+    const Sql others = render("count_ended.next_queues", {{"queue", from.queue}});
+    if (count_some(*session_, piece, from.state, same, most)) return piece;
+    if (!count_some(*session_, piece, from.state, others, most)) piece.next = ended_after(from.state);
     return piece;
   });
 }
