@@ -102,17 +102,19 @@ struct Retention::Tended {
 
 // --- on the loop
 
-Retention::Retention(const Sidecar& sidecar, std::optional<Ms> keep)
-    : sidecar_(sidecar),
+Retention::Retention(Jobs& jobs, const Shards& shards, const DbClock& clock, std::optional<Ms> keep)
+    : jobs_(jobs),
+      shards_(shards),
+      clock_(clock),
       keep_(keep),
-      purge_(sidecar.table.add(
-          {"purge", kPurgeEvery, Lane::retention, Jobs::Who::leader, [this] { return purge(); }})),
-      tend_(sidecar.table.add(
+      purge_(
+          jobs.add({"purge", kPurgeEvery, Lane::retention, Jobs::Who::leader, [this] { return purge(); }})),
+      tend_(jobs.add(
           {"partitions", kLookEvery, Lane::retention, Jobs::Who::leader, [this] { return tend(); }})) {}
 
 template <typename Step>
 Jobs::Work Retention::work_of(Step step, void (Retention::*done)(const Step&)) {
-  return [this, done, step, now = sidecar_.clock.now(), &here = sidecar_.clock.here()](Store& store) {
+  return [this, done, step, now = clock_.now(), &here = clock_.here()](Store& store) {
     const BootMs from = here.boot();
     Step at = step;
     at.some(store, now);
@@ -126,13 +128,12 @@ void Retention::reload(std::optional<Ms> keep) {
     walk_at_ = {0};
     sweep_.reset();
   }
-  sidecar_.table.soon(purge_, Ms{0});
-  sidecar_.table.soon(tend_, Ms{0});
+  jobs_.soon(purge_, Ms{0});
+  jobs_.soon(tend_, Ms{0});
 }
 
 Jobs::Work Retention::purge() {
-  if (std::exchange(epoch_, sidecar_.shards.epoch(0)) != epoch_)
-    tasks_done_ = partitions_done_ = sidecar_.clock.now();
+  if (std::exchange(epoch_, shards_.epoch(0)) != epoch_) tasks_done_ = partitions_done_ = clock_.now();
   if (!keep_) return nullptr;
   if (now() >= walk_at_) {
     walk_at_ = now() + kWalkEvery;
@@ -148,14 +149,14 @@ void Retention::purged(const Purged& step) {
   totals_.audit += gone.audit;
   totals_.bulks += gone.bulks;
   totals_.events += gone.events;
-  if (gone.tasks + gone.audit + gone.bulks + gone.events > 0) totals_.last = sidecar_.clock.now();
+  if (gone.tasks + gone.audit + gone.bulks + gone.events > 0) totals_.last = clock_.now();
   went_ = went_ || gone.tasks > 0;
   if (step.keep != keep_) return;  // another retention applies by now
   cursor_ = step.cursor;
-  if (step.more) return sidecar_.table.soon(purge_, breath(step.took));
-  tasks_done_ = sidecar_.clock.now();
+  if (step.more) return jobs_.soon(purge_, breath(step.took));
+  tasks_done_ = clock_.now();
   if (std::exchange(walking_, false)) sweep_ = TaskId{};
-  if ((went_ || sweep_) && now() >= look_at_) sidecar_.table.soon(tend_, Ms{0});
+  if ((went_ || sweep_) && now() >= look_at_) jobs_.soon(tend_, Ms{0});
 }
 
 Jobs::Work Retention::tend() {
@@ -167,18 +168,18 @@ Jobs::Work Retention::tend() {
 void Retention::tended(const Tended& step) {
   if (!step.dropped.empty()) {
     ++totals_.partitions;
-    totals_.last = sidecar_.clock.now();
+    totals_.last = clock_.now();
     log::info("partition of old tasks dropped", {{"partition", step.dropped}});
   }
   if (step.keep != keep_) return;
   if (!sweep_) sweep_ = step.sweep;
-  if (step.more) return sidecar_.table.soon(tend_, breath(step.took));
+  if (step.more) return jobs_.soon(tend_, breath(step.took));
   if (step.busy) {
     look_at_ = now() + busy_pause_;
-    sidecar_.table.soon(tend_, busy_pause_);
+    jobs_.soon(tend_, busy_pause_);
     busy_pause_ = std::min(busy_pause_ * 2, kLongestBusy);
   } else {
-    partitions_done_ = sidecar_.clock.now();
+    partitions_done_ = clock_.now();
     busy_pause_ = kFirstBusy;
   }
 }

@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/jobs.h"
+#include "src/bridge/leases/shards.h"
+#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/store/system.h"
@@ -36,7 +37,7 @@ struct RetentionState {
 class Retention {
  public:
   // `keep`: none = nothing is deleted, but partitions are still created.
-  Retention(const Sidecar& sidecar, std::optional<Ms> keep);
+  Retention(Jobs& jobs, const Shards& shards, const DbClock& clock, std::optional<Ms> keep);
   // Also tries again at once what has failed.
   void reload(std::optional<Ms> keep);
   // Of this instance, since its start.
@@ -47,7 +48,7 @@ class Retention {
   struct Tended;
   static constexpr Ms kFirstBusy{std::chrono::minutes{5}};
 
-  BootMs now() const { return sidecar_.clock.here().boot(); }
+  BootMs now() const { return clock_.here().boot(); }
   // The step on a store thread, and then `done` with its answer.
   template <typename Step>
   Jobs::Work work_of(Step step, void (Retention::*done)(const Step&));
@@ -56,7 +57,9 @@ class Retention {
   Jobs::Work tend();
   void tended(const Tended& step);
 
-  const Sidecar& sidecar_;
+  Jobs& jobs_;
+  const Shards& shards_;
+  const DbClock& clock_;
   std::optional<Ms> keep_;
   const Jobs::Id purge_, tend_;
   std::uint64_t epoch_ = 0;      // of shard 0, when this instance took charge
