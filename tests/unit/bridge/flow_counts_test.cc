@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/bridge/upkeep/counts.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
