@@ -2,7 +2,6 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/params.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
@@ -181,10 +180,9 @@ namespace {
 
 constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kTokenBytes = 16;  // of the HMAC's 32
+constexpr std::size_t kHashBlock = 64;   // of SHA-256
 
 }  // namespace
-
-void DeliveryTokens::Free::operator()(EVP_MAC_CTX* keyed) const { EVP_MAC_CTX_free(keyed); }
 
 std::string DeliveryTokens::new_key() {
   std::array<std::uint8_t, kKeyBytes> key{};
@@ -194,32 +192,20 @@ std::string DeliveryTokens::new_key() {
 }
 
 std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
-  const auto bytes = from_hex_digits(key);
+  auto bytes = from_hex_digits(key);
   if (!bytes || bytes->size() != kKeyBytes) return std::nullopt;
-  EVP_MAC* const hmac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
-  DeliveryTokens tokens{Keyed(hmac != nullptr ? EVP_MAC_CTX_new(hmac) : nullptr)};
-  EVP_MAC_free(hmac);  // the context holds it
-  std::array<char, 7> digest{"SHA256"};
-  const std::array<OSSL_PARAM, 2> params = {OSSL_PARAM_construct_utf8_string("digest", digest.data(), 0),
-                                            OSSL_PARAM_construct_end()};
-  if (tokens.keyed_ == nullptr ||
-      EVP_MAC_init(tokens.keyed_.get(), reinterpret_cast<const unsigned char*>(bytes->data()), bytes->size(),
-                   params.data()) != 1)
-    return std::nullopt;
-  return tokens;
+  return DeliveryTokens(*std::move(bytes));
 }
 
+// HMAC as RFC 2104 defines it, for a key shorter than a block.
 std::string DeliveryTokens::mac(TaskId id, std::string_view said) const {
-  const std::string facts = id.str().append("/").append(said);
-  Sha256 mac{};
-  std::size_t size = 0;
-  // Without a key: the same key again, from the start.
-  const bool made =
-      EVP_MAC_init(keyed_.get(), nullptr, 0, nullptr) == 1 &&
-      EVP_MAC_update(keyed_.get(), reinterpret_cast<const unsigned char*>(facts.data()), facts.size()) == 1 &&
-      EVP_MAC_final(keyed_.get(), mac.data(), &size, mac.size()) == 1;
-  if (!made || size != mac.size()) throw std::runtime_error("OpenSSL cannot compute an HMAC");
-  return to_hex(mac, kTokenBytes);
+  const auto padded_key = [&](char pad) {
+    std::string block(kHashBlock, pad);
+    std::ranges::transform(key_, block.begin(), [&](char c) { return static_cast<char>(c ^ pad); });
+    return block;
+  };
+  const Sha256 inner = sha256(padded_key('\x36').append(id.str()).append("/").append(said));
+  return to_hex(sha256(padded_key('\x5c').append(as_text(inner))), kTokenBytes);
 }
 
 std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view digest,

@@ -13,7 +13,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,8 +21,6 @@
 #include "src/core/base/hex.h"  // IWYU pragma: export
 #include "src/core/base/ids.h"
 #include "src/core/message/message.h"
-
-struct evp_mac_ctx_st;
 
 namespace rung {
 
@@ -64,8 +61,7 @@ std::string key_of_facts(std::string_view facts);
 // It is "ATTEMPT-DIGEST-PUBLISH-MAC": the digest of the delivered message as 32 hex digits, the number of the
 // publish (Task::version after the claim, which each claim raises), and 128 bits of HMAC-SHA256 over retry-id
 // and these three, under a key that all instances share. No row stores it, and publishing reads nothing for
-// it. Thread: call const functions of DeliveryTokens on the owner's thread only (one OpenSSL context); the
-// rest is pure.
+// it.
 
 // In the number of the publish: it is a copy of the parked message, which goes to <prefix>.parked or back to
 // its error queue. The rest is the task's version.
@@ -85,14 +81,10 @@ class DeliveryTokens {
   bool proves(std::string_view token, TaskId id, int attempt) const;
 
  private:
-  struct Free {
-    void operator()(evp_mac_ctx_st* keyed) const;
-  };
-  using Keyed = std::unique_ptr<evp_mac_ctx_st, Free>;
-  explicit DeliveryTokens(Keyed keyed) : keyed_(std::move(keyed)) {}
+  explicit DeliveryTokens(std::string key) : key_(std::move(key)) {}
   // `said`: the token without it.
   std::string mac(TaskId id, std::string_view said) const;
-  Keyed keyed_;  // OpenSSL's context with the key
+  std::string key_;  // its bytes
 };
 
 // The attempt in a token; 0 if it is not a token.
