@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -143,33 +142,21 @@ Answer resolve(const std::string& host, int flags) {
   return found;
 }
 
-// Shared with the resolver thread, which may outlive the waiting caller.
-struct Question {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<Answer> answer;  // guarded by mutex
-};
-
-std::shared_ptr<Question> ask(const std::string& host) {
-  auto question = std::make_shared<Question>();
-  std::thread([question, host] {
-    Answer answer = resolve(host, 0);
-    const std::lock_guard lock(question->mutex);
-    question->answer.emplace(std::move(answer));
-    question->changed.notify_all();
-  }).detach();
-  return question;
+// By a thread that may outlive whoever waits for it.
+std::future<Answer> ask(const std::string& host) {
+  std::packaged_task<Answer()> question([host] { return resolve(host, 0); });
+  auto answer = question.get_future();
+  std::thread(std::move(question)).detach();
+  return answer;
 }
 
-Answer wait_for(Question& question, const std::string& host, const Clock& clock, BootMs deadline,
+Answer wait_for(std::future<Answer>& answer, const std::string& host, const Clock& clock, BootMs deadline,
                 const std::function<bool()>& stopping) {
-  std::unique_lock lock(question.mutex);
-  while (!question.answer) {
+  while (answer.wait_for(Ms{20}) != std::future_status::ready) {
     if (stopping && stopping()) return transient("stopping");
     if (clock.boot() >= deadline) return transient("looking up " + host + ": no answer");
-    question.changed.wait_for(lock, Ms{20});
   }
-  return *question.answer;
+  return answer.get();
 }
 
 }  // namespace
@@ -177,13 +164,13 @@ Answer wait_for(Question& question, const std::string& host, const Clock& clock,
 std::vector<Answer> look_up(const std::vector<std::string>& hosts, const Clock& clock, BootMs deadline,
                             const std::function<bool()>& stopping) {
   std::vector<Answer> answers;
-  std::vector<std::shared_ptr<Question>> asked;
+  std::vector<std::future<Answer>> asked;
   for (const std::string& host : hosts) {
     answers.push_back(resolve(host, AI_NUMERICHOST));
-    asked.push_back(answers.back() ? nullptr : ask(host));
+    asked.push_back(answers.back() ? std::future<Answer>() : ask(host));
   }
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    if (asked[i] != nullptr) answers[i] = wait_for(*asked[i], hosts[i], clock, deadline, stopping);
+    if (asked[i].valid()) answers[i] = wait_for(asked[i], hosts[i], clock, deadline, stopping);
   }
   return answers;
 }
