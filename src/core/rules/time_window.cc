@@ -1,6 +1,7 @@
 #include "src/core/rules/time_window.h"
 
 #include <date/tz.h>
+#include <fmt/ranges.h>
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -175,9 +176,6 @@ struct TimeWindow::Week {
 
   const date::time_zone* zone = nullptr;  // of the library, for the life of the process
   std::bitset<kMinutesOfWeek> open;
-  // In minutes: those open before each, and in the whole week; from the begin of each to the next change.
-  std::array<std::uint16_t, kMinutesOfWeek + 1> open_before{};
-  std::array<std::uint16_t, kMinutesOfWeek> to_change{};
 
   void add(const AllowedTimes& times) {
     for (int day = 0; day < 7; ++day) {
@@ -185,16 +183,6 @@ struct TimeWindow::Week {
       const int end = times.end + (times.end <= times.begin ? kMinutesOfDay : 0);
       for (int minute = times.begin; minute < end; ++minute)
         open.set(static_cast<std::size_t>((day * kMinutesOfDay + minute) % kMinutesOfWeek));
-    }
-  }
-  void add_up() {
-    for (std::size_t i = 0; i < open.size(); ++i)
-      open_before[i + 1] = static_cast<std::uint16_t>(open_before[i] + (open[i] ? 1 : 0));
-    int ahead = 2 * kMinutesOfWeek;  // it never changes
-    for (std::size_t i = 2 * open.size(); i-- > 0;) {
-      const std::size_t minute = i % open.size();
-      if (open[minute] != open[(minute + 1) % open.size()]) ahead = 0;
-      to_change[minute] = static_cast<std::uint16_t>(++ahead);
     }
   }
 
@@ -218,13 +206,18 @@ struct TimeWindow::Week {
   // Open time since a fixed Monday.
   std::int64_t open_until(std::int64_t local) const {
     const std::size_t minute = minute_of(local);
-    return floor_div(local + kEpochInWeek, kWeek) * open_before.back() * kMinute +
-           open_before[minute] * kMinute + (open[minute] ? in_week(local) % kMinute : 0);
+    const auto before = static_cast<std::int64_t>((open << (open.size() - minute)).count());
+    const std::int64_t weeks = floor_div(local + kEpochInWeek, kWeek);
+    return (weeks * static_cast<std::int64_t>(open.count()) + before) * kMinute +
+           (open[minute] ? in_week(local) % kMinute : 0);
   }
 
   // The first change after `local`; none: a time farther than kFarthestChange.
   std::int64_t next_local(std::int64_t local) const {
-    return local - in_week(local) % kMinute + to_change[minute_of(local)] * kMinute;
+    const std::size_t minute = minute_of(local);
+    std::size_t passed = 1;
+    while (passed < 2 * open.size() && open[(minute + passed) % open.size()] == open[minute]) ++passed;
+    return local - in_week(local) % kMinute + static_cast<std::int64_t>(passed) * kMinute;
   }
 };
 
@@ -243,7 +236,6 @@ Result<TimeWindow> TimeWindow::parse(const std::vector<std::string>& allow, cons
   if (!found) return tl::unexpected(found.error());
   window.zone_ = zone;
   week->zone = *found;
-  week->add_up();
   window.week_ = week;
   return window;
 }
@@ -278,10 +270,6 @@ Ms TimeWindow::closed_between(EpochMs from, EpochMs to) const {
   return Ms{closed};
 }
 
-std::string TimeWindow::describe() const {
-  std::string out;
-  for (const std::string& entry : allow_) out.append(out.empty() ? "" : ", ").append(entry);
-  return out + " " + zone_;
-}
+std::string TimeWindow::describe() const { return fmt::format("{} {}", fmt::join(allow_, ", "), zone_); }
 
 }  // namespace rung
