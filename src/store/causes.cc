@@ -35,7 +35,7 @@ bool has_failed(const Decision& decision) {
 // --- CauseBook
 
 CauseBook::Found CauseBook::find(const CauseOf& failure, const std::string& text) const {
-  std::string id = fingerprint_of(failure.queue, failure.error_type, text).id;
+  std::string id = cause_id(failure.queue, failure.error_type, text);
   const std::lock_guard lock(mutex_);
   if (queues_.contains(id)) return {std::move(id)};
   const auto count = counts_.find(std::string(failure.queue));
@@ -45,7 +45,7 @@ CauseBook::Found CauseBook::find(const CauseOf& failure, const std::string& text
     return {std::move(id), std::move(row)};
   }
   const CauseOf rest = beyond(full ? std::string_view() : failure.queue);
-  id = fingerprint(rest.queue, rest.error_type, rest.error).id;
+  id = cause_id(rest.queue, rest.error_type, cause_text(rest.error));
   if (queues_.contains(id)) return {std::move(id)};
   CauseRow row = row_of(id, rest);
   return {std::move(id), std::move(row)};

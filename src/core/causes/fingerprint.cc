@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/base/utf8.h"
 #include "src/core/message/identity.h"
 
 namespace rung {
@@ -397,7 +396,6 @@ std::optional<Trace> find_trace(const std::string& error) {
 namespace {
 
 constexpr std::size_t kMostBytes = 16 * 1024;  // kErrorBytes, src/core/task/task.h
-constexpr std::size_t kShownBytes = 500;
 constexpr std::size_t kIdBytes = 6;
 
 }  // namespace
@@ -430,18 +428,13 @@ std::string cause_text(std::string_view error, const CauseRules* rules) {
   return text;
 }
 
-Fingerprint fingerprint_of(std::string_view queue, std::string_view error_type, const std::string& text) {
+std::string cause_id(std::string_view queue, std::string_view error_type, std::string_view text) {
   std::string facts;
   facts.reserve(queue.size() + error_type.size() + text.size() + 24);
   append_field(facts, queue);
   append_field(facts, error_type);
   append_field(facts, text);
-  return {to_hex(sha256(facts), kIdBytes), clean_utf8(text, kShownBytes)};
-}
-
-Fingerprint fingerprint(std::string_view queue, std::string_view error_type, std::string_view error,
-                        const CauseRules* rules) {
-  return fingerprint_of(queue, error_type, cause_text(error, rules));
+  return to_hex(sha256(facts), kIdBytes);
 }
 
 }  // namespace rung

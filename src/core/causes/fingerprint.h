@@ -35,17 +35,10 @@ class CauseRules {
 };
 using CauseRulesPtr = std::shared_ptr<const CauseRules>;
 
-struct Fingerprint {
-  std::string id;    // 12 hexadecimal digits
-  std::string text;  // what was hashed besides queue and type, for people; at most 500 bytes of it, UTF-8
-};
-
 // What all errors of one cause have in common. Any bytes are fine; at most 16 KB (kErrorBytes) of `error` are
 // looked at, in linear time. Depends on nothing but the arguments.
 std::string cause_text(std::string_view error, const CauseRules* rules = nullptr);
-// Of a failure in `queue`. text: cause_text() of its error.
-Fingerprint fingerprint_of(std::string_view queue, std::string_view error_type, const std::string& text);
-Fingerprint fingerprint(std::string_view queue, std::string_view error_type, std::string_view error,
-                        const CauseRules* rules = nullptr);
+// Of a failure in `queue`: 12 hexadecimal digits. text: cause_text() of its error.
+std::string cause_id(std::string_view queue, std::string_view error_type, std::string_view text);
 
 }  // namespace rung
