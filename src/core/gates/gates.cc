@@ -8,7 +8,6 @@
 
 #include "levels/duration.h"
 #include "src/core/base/utf8.h"
-#include "src/core/rules/target_rules.h"
 
 namespace rung {
 namespace {
@@ -42,10 +41,10 @@ void open(Breaker& breaker, const BreakerRules& rules, std::string reason, Epoch
   breaker.reason = std::move(reason);
 }
 
-void count(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,
-           EpochMs now) {
+void count(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome,
+           const Silence& silence, EpochMs now) {
   std::string& outcomes = breaker.outcomes;
-  const bool presumed = silence == Unanswered::succeeded;
+  const bool presumed = silence.means == Silence::Means::success;
   switch (outcome.kind) {
     case Delivered::published:
       if (presumed) outcomes += kSucceeded;
@@ -131,8 +130,8 @@ void PendingOutcomes::add(DeliveryOutcome outcome, int of_last) {
   if (oldest != all_.end()) all_.erase(oldest);
 }
 
-void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,
-            EpochMs now) {
+void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome,
+            const Silence& silence, EpochMs now) {
   if (breaker.state == BreakerState::closed && outcome.probe == 0)
     return count(breaker, rules, outcome, silence, now);
   // While it is open, only its own probes say something new: the other messages were sent before it opened.
@@ -154,7 +153,7 @@ void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& 
   }
 }
 
-bool expire_probes(Breaker& breaker, const BreakerRules& rules, Unanswered silence, EpochMs now) {
+bool expire_probes(Breaker& breaker, const BreakerRules& rules, const Silence& silence, EpochMs now) {
   bool found = false;
   while (true) {
     const auto late = std::ranges::find_if(breaker.probes, [&](const Breaker::Probe& probe) {
@@ -165,7 +164,7 @@ bool expire_probes(Breaker& breaker, const BreakerRules& rules, Unanswered silen
     const bool published = late->published;
     breaker.probes.erase(late);
     if (!published) continue;
-    if (silence == Unanswered::succeeded) {
+    if (silence.means == Silence::Means::success) {
       probe_succeeded(breaker, rules, now);
     } else {
       open(breaker, rules, "a probe got no answer", now);
@@ -363,9 +362,9 @@ int apply_note(GateState& state, const GateNote& note, const QueueRules& rules, 
       change();
       if (shared.opened > opened || (!was_closed && !is_closed_gate(shared))) turned(shared);
     };
-    changing([&] { expire_probes(shared, *breaker, unanswered(rules), now); });
+    changing([&] { expire_probes(shared, *breaker, rules.silence, now); });
     for (const DeliveryOutcome& outcome : note.outcomes.all())
-      changing([&] { record(shared, *breaker, outcome, unanswered(rules), now); });
+      changing([&] { record(shared, *breaker, outcome, rules.silence, now); });
     if (note.probe) probe = take_probe(shared, *breaker, now);
     if (now - state.seen_at > kConfirmBreaker) state.seen_at = now;
   }
@@ -377,10 +376,6 @@ int apply_note(GateState& state, const GateNote& note, const QueueRules& rules, 
     state.seen_at = now;
   }
   return probe;
-}
-
-Unanswered unanswered(const QueueRules& rules) {
-  return rules.silence.means == Silence::Means::success ? Unanswered::succeeded : Unanswered::failed;
 }
 
 double send_rate(const QueueRules& rules, const Breaker& breaker, EpochMs now) {

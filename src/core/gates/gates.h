@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "src/core/base/time.h"
-#include "src/core/rules/gate_rules.h"
 #include "src/core/rules/policy.h"
 #include "src/core/task/task.h"
 
@@ -77,10 +76,6 @@ bool is_breaker_failure(const BreakerRules& rules, std::string_view error_type);
 std::optional<DeliveryOutcome> outcome_of(const Task& task, const Attempt& attempt,
                                           const BreakerRules& rules);
 
-// Silence after a delivery means success: then what is published counts as succeeded until it fails, and a
-// probe that gets no answer has succeeded.
-enum class Unanswered : bool { failed, succeeded };
-
 // Outcomes of a queue's deliveries that wait to be counted.
 class PendingOutcomes {
  public:
@@ -95,11 +90,12 @@ class PendingOutcomes {
   bool matters_ = false;
 };
 
-// Counts an outcome.
-void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,
-            EpochMs now);
+// Counts an outcome. If the queue's silence means success, what is published counts as succeeded until it
+// fails, and a probe that gets no answer has succeeded.
+void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome,
+            const Silence& silence, EpochMs now);
 // Decides about probes that have been without an answer for too long. True if there was one.
-bool expire_probes(Breaker& breaker, const BreakerRules& rules, Unanswered silence, EpochMs now);
+bool expire_probes(Breaker& breaker, const BreakerRules& rules, const Silence& silence, EpochMs now);
 // The number of a probe that may go now, from 1; 0 = none.
 int take_probe(Breaker& breaker, const BreakerRules& rules, EpochMs now);
 
@@ -243,8 +239,6 @@ inline constexpr Ms kConfirmBreaker{10'000};  // how often GateState::seen_at is
 int apply_note(GateState& state, const GateNote& note, const QueueRules& rules, EpochMs now,
                const std::function<void(const Breaker&)>& turned);
 
-// What silence after a probe means.
-Unanswered unanswered(const QueueRules& rules);
 // The rate of a queue, tasks a second; 0 = no limit. After a breaker has closed it grows, never beyond the
 // queue's own.
 double send_rate(const QueueRules& rules, const Breaker& breaker, EpochMs now);

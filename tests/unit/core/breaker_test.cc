@@ -26,7 +26,7 @@ class BreakerTest : public ::testing::Test {
   }
 
   BreakerRules rules{.open_after = 3, .of_last = 10, .only = {}, .wait = {kSecond * 30, kSecond * 120}};
-  Unanswered silence = Unanswered::failed;
+  Silence silence{Silence::Means::failure};
   Breaker breaker;
   EpochMs now = kStart;
 };
@@ -125,7 +125,7 @@ TEST_F(BreakerTest, AProbeWithoutAnAnswerHasFailed) {
 }
 
 TEST_F(BreakerTest, WhereSilenceIsASuccessAProbeWithoutAnAnswerHasSucceeded) {
-  silence = Unanswered::succeeded;
+  silence.means = Silence::Means::success;
   open_it();
   now = now + kSecond * 30;
   for (int i = 0; i < 3; ++i) {
@@ -150,7 +150,7 @@ TEST_F(BreakerTest, AProbeThatWasNeverPublishedSaysNothing) {
 }
 
 TEST_F(BreakerTest, WhereSilenceIsASuccessADeliveryCountsUntilItFails) {
-  silence = Unanswered::succeeded;
+  silence.means = Silence::Means::success;
   put(Kind::published, 10);
   EXPECT_EQ(breaker.outcomes, "..........");
   put(Kind::succeeded, 5);  // reported beside: counted already
