@@ -19,6 +19,7 @@ namespace {
 using Go = BulkVerdict::Go;
 
 constexpr double kRampSeconds = 10;  // at each rate
+constexpr double kStepSeconds = 0.2;
 // For stop_above: the tasks that are looked at, the last that were processed; and how many of them may wait
 // to be sent, so that the others tell of failures.
 constexpr int kLookedAt = 10'000;
@@ -153,7 +154,9 @@ double rate_of(const Bulk& bulk) {
 int step_size(const Bulk& bulk) {
   // With a look at the failures once a second.
   const double per_step = bulk.care.stop_above ? 5 : 1;
-  const int size = bulk_step_size(rate_of(bulk) * per_step);
+  const double wanted = rate_of(bulk) * per_step * kStepSeconds;
+  constexpr int kMost = static_cast<int>(kMostInBatch);
+  const int size = wanted > 0 ? std::clamp(static_cast<int>(std::ceil(wanted)), 1, kMost) : kMost;
   if (bulk.care.canary == 0 || bulk.canary_done) return size;
   const std::int64_t sent = planted(Bug::canary_too_large) ? 0 : bulk.applied;
   return static_cast<int>(std::clamp<std::int64_t>(bulk.care.canary - sent, 1, size));
@@ -184,16 +187,6 @@ constexpr Ms kAtOnce{1};        // there may be more
 constexpr Ms kNearly{20};       // the table's clock differs from ours
 constexpr Ms kTakenOver{1000};  // overdue for longer: another instance has taken it over
 constexpr Ms kLease{10'000};    // another instance may take over a step this old
-constexpr double kStepSeconds = 0.2;
-
-}  // namespace
-
-int bulk_step_size(double rate) {
-  constexpr int kMost = static_cast<int>(kMostInBatch);
-  return rate > 0 ? std::clamp(static_cast<int>(std::ceil(rate * kStepSeconds)), 1, kMost) : kMost;
-}
-
-namespace {
 
 Result<BulkProgress> try_step(Store& store, Bulk bulk, const std::string& runner, const Fence& fence,
                               const RuleBookPtr& rules) {

@@ -35,7 +35,7 @@ inline constexpr Ms kLookAtOutcomes{1000};
 // The rate of its next step, in tasks per second; 0 = no limit. With a ramp: 1/s for 10 s, 2/s for 10 s, 4/s
 // ...
 double rate_of(const Bulk& bulk);
-// The tasks in its next step.
+// The tasks in its next step: few at a low rate, so that a pause takes effect soon.
 int step_size(const Bulk& bulk);
 
 // Whether to send the next step. `now`: by the database's clock.
@@ -77,9 +77,5 @@ class BulkRunner {
   const Jobs::Id step_;
   std::map<std::int64_t, BootMs> due_;  // when the next step is due, of bulks that we have worked on
 };
-
-// Tasks in one step: few at a low rate, so that a pause takes effect soon. `rate`: tasks per second; 0 = no
-// limit.
-int bulk_step_size(double rate);
 
 }  // namespace rung::bridge

@@ -1,7 +1,6 @@
 #include "src/bridge/changes/inserts.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "src/bridge/base/outbox.h"
@@ -22,10 +21,7 @@ std::size_t bytes_of(const Inserts::Item& item) {
   return bytes;
 }
 
-void refuse(Inserts::Item& item, const Error& why) {
-  const auto done = item.done;  // it may move the item
-  done(item, tl::unexpected(why));
-}
+void refuse(const Inserts::Item& item, const Error& why) { item.done(item, tl::unexpected(why)); }
 
 Error not_now(const char* why) { return {Error::Kind::transient, why}; }
 Error shutting_down() { return not_now("this instance is shutting down"); }
@@ -66,7 +62,7 @@ void Inserts::give_up_old() {
     return true;
   });
   if (std::ranges::all_of(fresh_, &Item::is_delivery)) expiry_timer_.stop();
-  for (Item& item : old)
+  for (const Item& item : old)
     refuse(item,
            not_now("nothing could be written in time: the database is unavailable, or no shard is held"));
 }
@@ -75,7 +71,7 @@ void Inserts::drain() {
   draining_ = true;
   expiry_timer_.stop();
   backlog_.clear();
-  for (Item& item : std::exchange(fresh_, {})) refuse(item, shutting_down());
+  for (const Item& item : std::exchange(fresh_, {})) refuse(item, shutting_down());
 }
 
 // Sends a second batch beside the one under way only if it is worth a transaction: otherwise many small
@@ -98,38 +94,37 @@ void Inserts::flush() {
     const int shard =
         for_others ? std::uniform_int_distribution<>(0, kShards - 1)(dice_) : sidecar_.shards.home();
     if (shard < 0) return;  // called again when a lease is taken
-    auto batch = std::make_shared<Batch>();
+    Batch batch;
     std::size_t rows = 0, bytes = 0;
     while (!line().empty()) {
       Item& next = line().front();
       rows += next.tasks.size();
       bytes += bytes_of(next);
       const bool alone = next.alone || rows > kMostInBatch || bytes > kBytesInBatch;
-      if (!batch->items.empty() && (alone || batch->items.back().alone)) break;
-      batch->items.push_back(std::move(next));
+      if (!batch.empty() && (alone || batch.back().alone)) break;
+      batch.push_back(std::move(next));
       line().pop_front();
     }
     linger_.end();
-    insert(batch, shard, for_others);
+    insert(std::move(batch), shard, for_others);
   }
 }
 
 // `for_others`: the shard's owner carries on with the tasks.
-void Inserts::insert(const std::shared_ptr<Batch>& batch, int shard, bool for_others) {
-  for (Item& item : batch->items) {
+void Inserts::insert(Batch items, int shard, bool for_others) {
+  for (Item& item : items) {
     for (NewTask& fresh : item.tasks) {
       if (fresh.task.id == TaskId{}) fresh.task.id = sidecar_.shards.new_id(sidecar_.clock.latest());
       fresh.task.shard = shard;
       fresh.task.node = sidecar_.shards.node();
-      batch->tasks.push_back(std::move(fresh));
-      batch->tags.push_back(item.tag);
-      if (planted(Bug::ack_before_commit) && item.is_delivery()) sidecar_.acks.add(item.tag);
     }
+    if (planted(Bug::ack_before_commit) && item.is_delivery()) sidecar_.acks.add(item.tag);
   }
   if (planted(Bug::ack_before_commit)) sidecar_.acks.flush();
   Fence fence = sidecar_.shards.fence();
   fence.by_hand = for_others;
   ++in_flight_;
+  const auto batch = std::make_shared<const Batch>(std::move(items));
   sidecar_.jobs.submit<Answers>(
       Lane::flow,
       [this, batch, fence = std::move(fence)](Store& store) { return insert_standing(store, *batch, fence); },
@@ -147,64 +142,65 @@ void Inserts::insert(const std::shared_ptr<Batch>& batch, int shard, bool for_ot
 // it.
 Result<Inserts::Answers> Inserts::insert_standing(Store& store, const Batch& batch,
                                                   const Fence& fence) const {
-  Answers answers(batch.tasks.size());
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < batch.tasks.size(); ++i) {
-    const DeliveryTag& tag = batch.tags[i];
-    if (tag.session == IntakeSession{} || sidecar_.broker.stands(tag)) places.push_back(i);
+  Answers answers;
+  std::vector<NewTask> tasks;
+  tasks.reserve(batch.size());
+  for (const Item& item : batch) {
+    const bool stands = !item.is_delivery() || sidecar_.broker.stands(item.tag);
+    if (stands) tasks.insert(tasks.end(), item.tasks.begin(), item.tasks.end());
+    answers.insert(answers.end(), item.tasks.size(), stands ? std::optional(Inserted{}) : std::nullopt);
   }
-  const bool all = places.size() == batch.tasks.size();
-  std::vector<NewTask> standing;
-  if (!all) {
-    for (const std::size_t i : places) standing.push_back(batch.tasks[i]);
-  }
-  auto inserted = store.insert(all ? batch.tasks : standing, fence);
+  const auto inserted = store.insert(tasks, fence);
   if (!inserted) return tl::unexpected(inserted.error());
-  for (std::size_t i = 0; i < places.size(); ++i) answers[places[i]] = (*inserted)[i];
+  auto next = inserted->begin();
+  for (auto& answer : answers) {
+    if (answer) answer = *next++;
+  }
   return answers;
 }
 
-void Inserts::inserted(Batch& batch, const Result<Answers>& result) {
+void Inserts::inserted(const Batch& batch, const Result<Answers>& result) {
   // The database refuses one of them: each alone, so that it does not fail the others.
-  const bool apart = !result && !result.error().is_transient() && batch.items.size() > 1;
+  const bool apart = !result && !result.error().is_transient() && batch.size() > 1;
   std::vector<DeliveryTag> left;
   std::size_t next = 0;
-  for (Item& item : batch.items) {
-    const std::size_t first = next;
-    // Copies: a call that was given up and repeated may still be reading the batch.
-    for (NewTask& fresh : item.tasks) fresh = batch.tasks[next++];
+  for (const Item& item : batch) {
     if (apart) {
-      item.alone = true;
-      add(std::move(item));
+      Item single = item;
+      single.alone = true;
+      add(std::move(single));
     } else if (!result) {
       refuse(item, result.error());
-    } else if (!(*result)[first]) {
+    } else if (!(*result)[next]) {
       left.push_back(item.tag);
+      next += item.tasks.size();
     } else {
       std::vector<Inserted> answers;
-      for (std::size_t i = first; i < next; ++i) answers.push_back(*(*result)[i]);
-      answered(item, std::move(answers));
+      while (answers.size() < item.tasks.size()) answers.push_back(*(*result)[next++]);
+      answered(item, answers);
     }
   }
   // In case the connection is open after all (the only doubt was that this process had been suspended).
   if (!left.empty()) sidecar_.acks.requeue(std::move(left));
 }
 
-void Inserts::answered(Item& item, std::vector<Inserted> answers) {
-  bool again = false;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    const bool not_held = answers[i].how == Inserted::How::not_held;
-    const bool id_taken = answers[i].how == Inserted::How::id_taken;
-    if (not_held) sidecar_.shards.refused();
-    if (id_taken) item.tasks[i].task.id = {};  // the next turn gives it a new one
-    again = again || not_held || id_taken;
+void Inserts::answered(const Item& item, const std::vector<Inserted>& answers) {
+  using How = Inserted::How;
+  const auto again = [](const Inserted& answer) {
+    return answer.how == How::not_held || answer.how == How::id_taken;
+  };
+  if (std::ranges::any_of(answers, again)) {
+    Item rest = item;  // those that are written keep their ids, and are found
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (answers[i].how == How::not_held) sidecar_.shards.refused();
+      if (answers[i].how == How::id_taken) rest.tasks[i].task.id = {};  // the next turn gives it a new one
+    }
+    return add(std::move(rest));
   }
-  if (again) return add(std::move(item));  // those that are written keep their ids, and are found
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i].how == Inserted::How::inserted) sidecar_.transitions.inserted(item.tasks[i]);
+    if (answers[i].how == How::inserted) sidecar_.transitions.inserted(item.tasks[i]);
   }
-  const auto done = item.done;
-  done(item, std::move(answers));
+  item.done(item, answers);
 }
 
 // --- by hand

@@ -40,7 +40,7 @@ class Inserts {
     // Called once, with an answer for each task (inserted, duplicate or too_large), or the error of all: the
     // database refuses them, or nothing could be written in time, or the process ends. Not called for a
     // delivery that is forgotten, or whose connection is gone.
-    using Done = std::function<void(Item& item, const Result<std::vector<Inserted>>& answers)>;
+    using Done = std::function<void(const Item& item, const Result<std::vector<Inserted>>& answers)>;
     std::vector<NewTask> tasks;
     Done done;
     DeliveryTag tag = {};       // of the delivery; {}: submitted
@@ -71,20 +71,16 @@ class Inserts {
   void change(std::vector<Event> events, ChangeDone done);
 
  private:
-  struct Batch {
-    std::vector<Item> items;
-    std::vector<NewTask> tasks;     // of all items, in their order
-    std::vector<DeliveryTag> tags;  // of each task
-  };
+  using Batch = std::vector<Item>;  // unchanged once a store's thread may read it
   // One for each task; none for a delivery that was skipped because its connection is gone.
   using Answers = std::vector<std::optional<Inserted>>;
 
   std::deque<Item>& line() { return fresh_.empty() ? backlog_ : fresh_; }
   bool should_flush();
-  void insert(const std::shared_ptr<Batch>& batch, int shard, bool for_others);
+  void insert(Batch items, int shard, bool for_others);
   Result<Answers> insert_standing(Store& store, const Batch& batch, const Fence& fence) const;
-  void inserted(Batch& batch, const Result<Answers>& result);
-  void answered(Item& item, std::vector<Inserted> answers);
+  void inserted(const Batch& batch, const Result<Answers>& result);
+  void answered(const Item& item, const std::vector<Inserted>& answers);
   void give_up_old();
 
   const Sidecar& sidecar_;
