@@ -58,10 +58,10 @@ struct Totals {
 
   std::array<std::int64_t, 4> received{};  // deliveries, by Inlet; redeliveries included
   Results results;
-  std::array<std::int64_t, 5> recognized{};                // by Recognized::As
+  std::array<std::int64_t, 5> recognized{};                // by Recognized
   std::int64_t refused_results = 0, refused_failures = 0;  // by DeliveryProof
   std::int64_t refused_publishes = 0;                   // dead letters of publishes that a full queue refused
-  std::int64_t without_origin = 0;                      // failures: Recognized::inserted()
+  std::int64_t without_origin = 0;                      // failures: Intake::note_origin()
   std::int64_t rows_behind = 0;                         // StoreWatch::behind()
   std::map<std::string, std::int64_t> decided_by_rule;  // failures, by Task::rule. Of the config: few
   // By queue. Beyond Gates::kMostTotals those that the config does not name are together in "(other)".

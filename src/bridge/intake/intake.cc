@@ -21,19 +21,17 @@ namespace rung::bridge {
 
 namespace {
 
-bool is_acked(Recognized::As as) { return as <= Recognized::As::repeat; }
-std::string_view to_word(Recognized::As as) {
-  constexpr std::array<std::string_view, 5> kWords{"duplicate", "repeat", "changed", "child", "elsewhere"};
-  return kWords[static_cast<std::size_t>(as)];
-}
+// By Recognized.
+constexpr std::array<std::string_view, 5> kRecognizedWords{"duplicate", "repeat", "changed", "child",
+                                                           "elsewhere"};
 
 }  // namespace
 
 Intake::Intake(const Sidecar& sidecar)
     : sidecar_(sidecar),
       parked_(sidecar.settings.prefix + ".parked"),
+      failed_(sidecar.settings.prefix + ".failed"),
       routes_{sidecar.settings.prefix + ".delay", sidecar.settings.delays},
-      recognized_(sidecar),
       dice_(sidecar.settings.identity.incarnation) {}
 
 void Intake::arrived(std::vector<Delivery> batch) {
@@ -149,12 +147,12 @@ Arrival Intake::arrival() {
 }
 
 void Intake::insert(const Delivery& delivery, NewTask fresh) {
-  if (delivery.expired && expired_told_.is_news(fresh.task.queue))
+  if (delivery.expired && expired_.is_news(fresh.task.queue))
     log::warn(
         "a message expired in one of Rung's queues, and was kept: publish without the property expiration",
         {{"queue", fresh.task.queue}, {"exchange", delivery.exchange}});
-  Inserts::Item item{.tasks = {},
-                     .done = [this](Inserts::Item& its, const auto& answers) { inserted(its, answers); }};
+  Inserts::Item item{
+      .tasks = {}, .done = [this](const Inserts::Item& its, const auto& answers) { inserted(its, answers); }};
   item.tasks.push_back(std::move(fresh));
   item.tag = delivery.tag;
   item.from_backlog = delivery.inlet == Inlet::error;
@@ -188,77 +186,86 @@ void Intake::decided(const Known& item, const Result<Decision>& decision) {
   if (!decision) return;  // stopping: unacked, the broker keeps it
   if (decision->verdict == Decision::Verdict::refused) return refused(item, *decision);
   if (decision->reason == kRefusedPublish) {
-    recognized_.refused_publish(*item.failure.id, item.failure.attempt, decision->task.queue);
+    note_refused_publish(*item.failure.id, item.failure.attempt, decision->task.queue);
   } else if (decision->verdict == Decision::Verdict::stale) {
-    note(Recognized::As::repeat, item, decision->task.id, decision->reason);
+    note(Recognized::repeat, item, decision->task.id, decision->reason);
   }
   if (decision->replacement != nullptr)
-    note(Recognized::As::changed, item, decision->task.id,
+    note(Recognized::changed, item, decision->task.id,
          "the failed message has the same body and message-id, and other headers, properties or routing key");
   sidecar_.acks.add(item.delivery.tag);
 }
 
 void Intake::refused(const Known& item, const Decision& decision) {
   const Failure& failure = item.failure;
-  if (decision.reason == kNoSuchTask && item.failure.proven) {
+  const std::string named = "retry-id " + failure.id->str();
+  const std::string attempt = std::to_string(failure.attempt);
+  if (decision.reason == kNoSuchTask && failure.proven) {
     sidecar_.store_watch.behind(*failure.id,
-                                "the row is missing, and attempt " + std::to_string(failure.attempt) +
+                                "the row is missing, and attempt " + attempt +
                                     " failed: taken in as a new task that continues on the ladder");
-    return take_in(item, continue_lost_row(failure));
+    Task gone;
+    gone.id = *failure.id;
+    gone.level = failure.level.value_or(0);
+    gone.first_failed_at = failure.first_failed_at.value_or(EpochMs{});
+    return take_in(item, {}, &gone,
+                   "the row of " + named + " is gone: its attempt " + attempt +
+                       " failed, and the message continues under a new id");
   }
   if (decision.reason == kAnotherMessage) {
-    note(Recognized::As::child, item, decision.task.id,
-         "body, message-id or headers are others than in the row");
-    return take_in(item, continue_after(decision.task, failure));
+    note(Recognized::child, item, decision.task.id, "body, message-id or headers are others than in the row");
+    return take_in(item, {}, &decision.task,
+                   "it carries the headers of " + named + ", attempt " + attempt +
+                       ", and is another message: a task of its own on the same level");
   }
-  if ((decision.reason == kAnothersTask && item.failure.proven) || decision.reason == kGoneOn) {
-    note(Recognized::As::elsewhere, item, decision.task.id,
+  if ((decision.reason == kAnothersTask && failure.proven) || decision.reason == kGoneOn) {
+    note(Recognized::elsewhere, item, decision.task.id,
          decision.reason == kGoneOn ? decision.reason : "it failed in queue " + failure.queue);
-    return take_in(item, {decision.task.id});  // from the start
+    return take_in(item, {}, &decision.task);  // from the start
   }
   const bool unknown = decision.reason == kNoSuchTask || decision.reason == kAnothersTask;
   std::string reason;
   if (!unknown) {
-    reason = "it carries retry-id " + failure.id->str() + " and retry-attempt " +
-             std::to_string(failure.attempt) + ": " + decision.reason;
+    reason = "it carries " + named + " and retry-attempt " + attempt + ": " + decision.reason;
   }
   log::warn(unknown ? "a failed message names another message's task: taken in as new"
                     : "a failed message does not fit its task: parked as a separate task",
             {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision.reason}});
   Known known = item;
   if (!unknown && known.failure.queue.empty()) known.failure.queue = decision.task.queue;
-  take_in(known, {}, std::move(reason));
+  take_in(known, std::move(reason));
 }
 
 // It becomes a task of its own. The ladder that our delivery named is no wish of the consumer.
-void Intake::take_in(const Known& item, const Continuation& continues, std::string park_reason) {
+void Intake::take_in(const Known& item, std::string park_reason, const Task* parent,
+                     const std::string& remark) {
   Failure failure = item.failure;
   failure.directives.ladder.clear();
-  insert(item.delivery, failed_task(item.delivery, failure, arrival(), std::move(park_reason), continues));
+  insert(item.delivery,
+         failed_task(item.delivery, failure, arrival(), std::move(park_reason), parent, remark));
   sidecar_.inserts.flush();
 }
 
-void Intake::note(Recognized::As as, const Known& item, TaskId task, std::string reason) {
-  recognized_.add({as, task, clean_utf8(item.failure.queue, kShortString),
-                   clean_utf8(item.delivery.message.properties.message_id.value_or(""), kShortString),
-                   std::move(reason)});
+void Intake::note(Recognized as, const Known& item, TaskId task, const std::string& reason) {
+  note(as, task, clean_utf8(item.failure.queue, kShortString),
+       clean_utf8(item.delivery.message.properties.message_id.value_or(""), kShortString), reason);
 }
 
-void Intake::inserted(Inserts::Item& item, const Result<std::vector<Inserted>>& answers) {
+void Intake::inserted(const Inserts::Item& item, const Result<std::vector<Inserted>>& answers) {
   const Task& task = item.tasks.front().task;
   if (!answers) {
     if (answers.error().is_transient()) return;  // stopping: unacked, the broker keeps it
-    return divert(std::move(item), "the database rejects it: " + answers.error().message);
+    return divert(item, "the database rejects it: " + answers.error().message);
   }
   const Inserted& answer = answers->front();
   if (answer.how == Inserted::How::too_large)
-    return divert(std::move(item), "its body of " + std::to_string(task.body_bytes) +
-                                       " bytes exceeds what the database accepts (max_allowed_packet)");
+    return divert(item, "its body of " + std::to_string(task.body_bytes) +
+                            " bytes exceeds what the database accepts (max_allowed_packet)");
   if (answer.how == Inserted::How::duplicate) {
-    recognized_.add({Recognized::As::duplicate, answer.id, task.queue, task.message_id,
-                     "the same message, with the same failure, was taken in before"});
+    note(Recognized::duplicate, answer.id, task.queue, task.message_id,
+         "the same message, with the same failure, was taken in before");
   } else {
-    recognized_.inserted(task);
+    note_origin(task);
   }
   sidecar_.acks.add(item.tag);
 }
@@ -303,22 +310,21 @@ void Intake::divert(Inserts::Item item, const std::string& reason) {
   sidecar_.outbox.flush();
 }
 
-void Recognized::add(const Item& item) {
-  ++sidecar_.counts.totals.recognized[static_cast<std::size_t>(item.as)];
-  const bool acked = is_acked(item.as);
-  log::info(acked ? "message acked without a new row: its task has this very message"
-                  : "message carries the headers of a retry",
-            {{"as", to_word(item.as)},
-             {"id", item.task.value},
-             {"queue", item.queue},
-             {"message_id", item.message_id},
-             {"reason", item.reason}});
-  if (!(acked ? acked_ : taken_in_).is_news(item.queue)) return;
-  sidecar_.record(acked ? "known_message_acked" : "retry_headers_copied", item.queue,
-                  std::string(to_word(item.as)) + " of task " + item.task.str() + ": " + item.reason);
+void Intake::note(Recognized as, TaskId task, const std::string& queue, const std::string& message_id,
+                  const std::string& reason) {
+  ++sidecar_.counts.totals.recognized[static_cast<std::size_t>(as)];
+  const bool acked = as <= Recognized::repeat;
+  const std::string word(kRecognizedWords[static_cast<std::size_t>(as)]);
+  log::info(
+      acked ? "message acked without a new row: its task has this very message"
+            : "message carries the headers of a retry",
+      {{"as", word}, {"id", task.value}, {"queue", queue}, {"message_id", message_id}, {"reason", reason}});
+  if (!(acked ? acked_ : taken_in_).is_news(queue)) return;
+  sidecar_.record(acked ? "known_message_acked" : "retry_headers_copied", queue,
+                  word + " of task " + task.str() + ": " + reason);
 }
 
-void Recognized::refused_publish(TaskId id, int attempt, const std::string& queue) {
+void Intake::note_refused_publish(TaskId id, int attempt, const std::string& queue) {
   ++sidecar_.counts.totals.refused_publishes;
   log::info("dead letter of a publish that its full queue refused: acked, the task is published again",
             {{"id", id.value}, {"attempt", attempt}, {"queue", queue}});
@@ -331,12 +337,12 @@ void Recognized::refused_publish(TaskId id, int attempt, const std::string& queu
       "retry comes back at once and changes nothing. Set overflow: reject-publish");
 }
 
-void Recognized::inserted(const Task& task) {
+void Intake::note_origin(const Task& task) {
   const bool published_here =
       task.kind == Kind::retry && task.exchange == failed_ && task.error_queue.empty();
   if (!published_here || task.queue.empty()) return;
   ++sidecar_.counts.totals.without_origin;
-  if (!without_.is_news(task.queue)) return;
+  if (!without_origin_.is_news(task.queue)) return;
   log::warn("a failure came without its origin: its retries lose the routing key", {{"queue", task.queue}});
   sidecar_.record(
       "origin_missing", task.queue,

@@ -34,20 +34,6 @@ namespace rung::bridge {
 
 inline constexpr std::size_t kShortString = 255;  // bytes, of name columns
 
-// A message that carries the headers of one of our deliveries, and is not the message in that task's row, or
-// the row is gone: a task of its own, which goes on where the other one stands.
-struct Continuation {
-  TaskId parent;
-  int level = 1;  // that it waits for first
-  std::optional<EpochMs> first_failed_at = {};
-  std::string ladder = {};  // pinned; "" = its queue's
-  int max_attempts = 0;     // that are left; 0 = no such limit
-  std::string remark = {};  // to its error
-};
-// `failed`: the attempt whose headers it carries.
-Continuation continue_after(const Task& parent, const Failure& failed);
-Continuation continue_lost_row(const Failure& failed);
-
 // When it arrived, and by which rules it is decided.
 struct Arrival {
   const RuleBook& rules;
@@ -56,9 +42,13 @@ struct Arrival {
 };
 
 // Inserts sets id, shard and node. Parked at once if a header names a target that the rules don't allow, or
-// if `park_reason` is not empty.
+// if `park_reason` is not empty. `parent`: the message carries the headers of one of this task's deliveries,
+// and is not the message in its row, or the row is gone (then it has what the delivery says). With a
+// `remark`, which goes to its error, it goes on where that task stands, otherwise it starts on the first
+// level.
 NewTask failed_task(const Delivery& delivery, const Failure& failure, const Arrival& arrival,
-                    std::string park_reason = {}, const Continuation& continues = {});
+                    std::string park_reason = {}, const Task* parent = nullptr,
+                    const std::string& remark = {});
 NewTask delayed_task(const Delivery& delivery, const DelayRoutes& routes, const Arrival& arrival);
 
 // Makes it the row of a message that the database cannot store: parked, without its body, which is in
@@ -67,45 +57,16 @@ void leave_body_out(NewTask& fresh, const std::string& reason, const RuleBook& r
 
 // --- the intake
 
-// Messages at the intake that Rung recognizes: repeats of what it has, messages that carry the headers of one
-// of its deliveries, and dead letters of publishes that a full queue refused; and failures without an origin.
-// Each is counted; the first of a queue leaves an event (retry_events).
-class Recognized {
- public:
-  enum class As : std::uint8_t {
-    // Acked without a new row: the digest proves that the row has this very message.
-    duplicate,  // taken in before
-    repeat,     // the failure of an attempt that has ended
-    // Taken in, or recorded.
-    changed,    // a retry that came back with other headers or properties: its task has them now
-    child,      // another message with the headers of a retry: a task of its own, on the same level
-    elsewhere,  // the same in another queue: a task of its own, from the first level
-  };
-
-  struct Item {
-    As as = As::duplicate;
-    TaskId task;  // that it was recognized by
-    std::string queue, message_id;
-    std::string reason;
-  };
-
-  explicit Recognized(const Sidecar& sidecar)
-      : sidecar_(sidecar), failed_(sidecar.settings.prefix + ".failed") {}
-
-  void add(const Item& item);
-  // The broker answered that publish with a nack, and its attempt was taken back; a queue with x-overflow
-  // reject-publish-dlx dead-letters the message all the same. No consumer has seen it, and its task is
-  // published again, so it is acked without a change.
-  void refused_publish(TaskId id, int attempt, const std::string& queue);
-  // A new row. A failure that a consumer published to <prefix>.failed without saying by which exchange and
-  // routing key the message came: its retries get the queue's name as routing key, and nothing knows the
-  // original one any more.
-  void inserted(const Task& task);
-
- private:
-  const Sidecar& sidecar_;
-  const std::string failed_;                           // the exchange
-  OncePerName acked_, taken_in_, refusing_, without_;  // queues
+// What a message at the intake is recognized as. Each is counted; the first of a queue leaves an event
+// (retry_events).
+enum class Recognized : std::uint8_t {
+  // Acked without a new row: the digest proves that the row has this very message.
+  duplicate,  // taken in before
+  repeat,     // the failure of an attempt that has ended
+  // Taken in, or recorded.
+  changed,    // a retry that came back with other headers or properties: its task has them now
+  child,      // another message with the headers of a retry: a task of its own, on the same level
+  elsewhere,  // the same in another queue: a task of its own, from the first level
 };
 
 class Intake {
@@ -122,7 +83,9 @@ class Intake {
   void drain() { draining_ = true; }
   bool idle() const { return diverting_ == 0; }
 
-  Recognized& recognized() { return recognized_; }
+  // `task`: by which it was recognized.
+  void note(Recognized as, TaskId task, const std::string& queue, const std::string& message_id,
+            const std::string& reason);
 
  private:
   bool can_judge() const;
@@ -140,19 +103,28 @@ class Intake {
   void known(Known item);
   void decided(const Known& item, const Result<Decision>& decision);
   void refused(const Known& item, const Decision& decision);
-  void take_in(const Known& item, const Continuation& continues, std::string park_reason = {});
-  void note(Recognized::As as, const Known& item, TaskId task, std::string reason);
-  void inserted(Inserts::Item& item, const Result<std::vector<Inserted>>& answers);
+  void take_in(const Known& item, std::string park_reason, const Task* parent = nullptr,
+               const std::string& remark = {});
+  void note(Recognized as, const Known& item, TaskId task, const std::string& reason);
+  // The broker answered that publish with a nack, and its attempt was taken back; a queue with x-overflow
+  // reject-publish-dlx dead-letters the message all the same. No consumer has seen it, and its task is
+  // published again, so it is acked without a change.
+  void note_refused_publish(TaskId id, int attempt, const std::string& queue);
+  // A failure that a consumer published to <prefix>.failed without saying by which exchange and routing key
+  // the message came: its retries get the queue's name as routing key, and nothing knows the original one any
+  // more.
+  void note_origin(const Task& task);
+  void inserted(const Inserts::Item& item, const Result<std::vector<Inserted>>& answers);
   void divert(Inserts::Item item, const std::string& reason);
   void try_later(Inserts::Item item, const std::string& reason);
 
   const Sidecar& sidecar_;
-  const std::string parked_;  // the exchange
+  const std::string parked_, failed_;  // exchanges
   const DelayRoutes routes_;
   std::vector<IntakeSession> sessions_;  // of the last delivery of each intake
   std::vector<Delivery> unchecked_;
-  Recognized recognized_;
-  OncePerName expired_told_;  // queues
+  // Queues of which it was told.
+  OncePerName acked_, taken_in_, refusing_, without_origin_, expired_;
   std::mt19937_64 dice_;
   bool draining_ = false;
   int diverting_ = 0;

@@ -7,7 +7,6 @@
 #include "src/bridge/intake/intake.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/base/utf8.h"
-#include "src/core/machine/climb.h"
 #include "src/core/message/identity.h"
 
 namespace rung::bridge {
@@ -81,31 +80,8 @@ std::string why_parked(const Delivery& delivery, const Failure& failure, const R
 
 }  // namespace
 
-Continuation continue_after(const Task& parent, const Failure& failed) {
-  Continuation c;
-  c.parent = parent.id;
-  // The row may have climbed since: then the delivery's own level counts.
-  c.level = std::min(failed.level.value_or(parent.level), parent.level) + 1;
-  if (parent.first_failed_at.ms != 0) c.first_failed_at = parent.first_failed_at;
-  if (parent.ladder_pinned) c.ladder = parent.ladder;
-  if (parent.max_attempts > 0) c.max_attempts = std::max(parent.max_attempts - counted_attempts(parent), 1);
-  c.remark = "it carries the headers of retry-id " + parent.id.str() + ", attempt " +
-             std::to_string(failed.attempt) + ", and is another message: a task of its own on the same level";
-  return c;
-}
-
-Continuation continue_lost_row(const Failure& failed) {
-  Continuation c;
-  c.parent = *failed.id;
-  c.level = failed.level.value_or(0) + 1;
-  c.first_failed_at = failed.first_failed_at;
-  c.remark = "the row of retry-id " + failed.id->str() + " is gone: its attempt " +
-             std::to_string(failed.attempt) + " failed, and the message continues under a new id";
-  return c;
-}
-
 NewTask failed_task(const Delivery& delivery, const Failure& f, const Arrival& arrival,
-                    std::string park_reason, const Continuation& c) {
+                    std::string park_reason, const Task* parent, const std::string& remark) {
   const auto& [rules, now, random] = arrival;
   NewTask fresh = task_of(delivery, arrival);
   Task& task = fresh.task;
@@ -113,18 +89,25 @@ NewTask failed_task(const Delivery& delivery, const Failure& f, const Arrival& a
   task.exchange = short_text(f.exchange);
   task.routing_key = short_text(f.routing_key);
   task.first_failed_at = now;
-  if (c.first_failed_at && *c.first_failed_at <= now) {
-    task.first_failed_at = *c.first_failed_at;
+  const bool goes_on = !remark.empty();
+  if (goes_on && parent->first_failed_at.ms != 0 && parent->first_failed_at <= now) {
+    task.first_failed_at = parent->first_failed_at;
   } else if (const auto failed_at = failed_long_ago(f, delivery, now)) {
     task.first_failed_at = *failed_at;
     task.uncounted_time = now - *failed_at;  // limits count from when we saw it: it waited for us
   }
   task.error_queue = short_text(delivery.source);
-  task.parent = c.parent;
-  task.ladder = c.ladder;
-  task.ladder_pinned = !c.ladder.empty();
-  task.max_attempts = c.max_attempts;
-  task.last_error = c.remark.empty() ? f.error : with_remark(f.error, c.remark);
+  if (parent != nullptr) task.parent = parent->id;
+  task.last_error = goes_on ? with_remark(f.error, remark) : f.error;
+  int level = 1;
+  if (goes_on) {
+    // The row may have climbed since: then the delivery's own level counts.
+    level += std::min(f.level.value_or(parent->level), parent->level);
+    task.ladder_pinned = parent->ladder_pinned;
+    if (task.ladder_pinned) task.ladder = parent->ladder;
+    if (parent->max_attempts > 0)
+      task.max_attempts = std::max(parent->max_attempts - counted_attempts(*parent), 1);
+  }
   task.error_type = f.error_type;
   fresh.intake_key = intake_key(f, delivery.message, task.digest);
   fresh.may_be_its_retry = delivery.inlet == Inlet::error && !f.failed_at_s;
@@ -137,7 +120,7 @@ NewTask failed_task(const Delivery& delivery, const Failure& f, const Arrival& a
   if (f.proven || planted(Bug::hold_without_proof)) fresh.holds_queue = queue_hold(task, f.directives, rules);
   if (park_reason.empty()) park_reason = why_parked(delivery, f, rules);
   if (park_reason.empty()) {
-    begin(task, with_error_queue(f.directives, delivery.source, rules), rules, now, random, c.level);
+    begin(task, with_error_queue(f.directives, delivery.source, rules), rules, now, random, level);
   } else {
     begin_parked(task, park_reason, rules, now);
   }

@@ -85,7 +85,7 @@ constexpr std::array<const char*, 6> kAnswers{"confirmed", "returned", "refused"
 constexpr std::array<const char*, 5> kEnded{"succeeded", "failed", "timed_out", "returned",
                                             "presumed"};  // as FlowCounts::Ended
 constexpr std::array<const char*, 5> kRecognized{"duplicate", "repeat", "changed", "child",
-                                                 "elsewhere"};  // as Recognized::As
+                                                 "elsewhere"};  // as Recognized
 constexpr std::array<const char*, 3> kPromised{"in_time", "late", "gated"};
 constexpr std::array<const char*, 4> kFinished{"succeeded", "parked", "cancelled", "discarded"};
 constexpr std::array<const char*, 5> kDeleted{"tasks", "parts", "audit", "bulks", "events"};

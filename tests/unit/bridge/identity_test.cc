@@ -14,7 +14,7 @@
 namespace rung::bridge {
 namespace {
 
-using As = Recognized::As;
+using As = Recognized;
 
 class IdentityStory : public testing::Test {
  protected:
@@ -201,7 +201,7 @@ TEST_F(IdentityStory, TheFailureOfAnEarlierAttemptIsProvenToBeInTheRow) {
 // Queues of which it was said: names come from messages.
 TEST_F(IdentityStory, WhatWasSaidOfQueuesIsBounded) {
   for (int i = 0; i < 3000; ++i)
-    flow.intake.recognized().add({As::repeat, TaskId{1}, "stranger-" + std::to_string(i), "", ""});
+    flow.intake.note(As::repeat, TaskId{1}, "stranger-" + std::to_string(i), "", "");
   EXPECT_EQ(std::ranges::count(flow.events, "known_message_acked", &SystemEvent::kind), 1000);
   EXPECT_EQ(count(As::repeat), 3000);
 }
