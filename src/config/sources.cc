@@ -38,11 +38,11 @@ std::optional<std::string> read_property(Value& v) {
   return choice({known.begin(), known.end()})(v);
 }
 
-std::optional<ValuePattern> read_pattern(Value& v) {
+std::optional<RuleRegex> read_pattern(Value& v) {
   const auto expression = text()(v);
   if (!expression) return std::nullopt;
-  auto compiled = ValuePattern::compile(*expression);
-  if (!compiled) return v.wrong("not a regular expression: " + compiled.error().message);
+  auto compiled = compile_regex(*expression);
+  if (!compiled) return v.wrong(compiled.error().message);
   return *std::move(compiled);
 }
 

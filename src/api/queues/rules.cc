@@ -9,7 +9,6 @@
 #include "levels/duration.h"
 #include "src/api/base/context.h"
 #include "src/api/queues/gates.h"
-#include "src/core/machine/climb.h"
 #include "src/core/machine/machine.h"
 
 namespace rung::api {

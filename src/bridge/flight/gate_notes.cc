@@ -6,7 +6,6 @@
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/gates.h"
 #include "src/core/base/result.h"
-#include "src/core/machine/climb.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -131,7 +130,7 @@ void Gates::look_after(const std::string& queue) {
   Probing& probing = place->second;
   const EpochMs now = sidecar_.clock.now();
   Breaker next = known->breaker;
-  if (expire_probes(next, *breaker, unanswered(rules().queue(queue)), now) ||
+  if (expire_probes(next, *breaker, rules().queue(queue).silence, now) ||
       now - known->seen_at > kConfirmBreaker) {
     if (Note* waiting = note(queue)) write_soon(queue, *waiting, kWriteEvery);
     return;

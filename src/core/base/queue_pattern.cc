@@ -2,6 +2,7 @@
 
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "src/core/base/utf8.h"
@@ -53,6 +54,26 @@ bool QueuePattern::matches(std::string_view name) const {
   if (only_name_) return name == *only_name_;
   if (is_utf8(name)) return name.starts_with(head_) && re2::RE2::FullMatch(name, *regex_);
   return re2::RE2::FullMatch(clean_utf8(name, std::string::npos), *regex_);
+}
+
+bool matches_pattern(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0;
+  std::size_t star = std::string_view::npos, resume = 0;  // the last *, and where its run ends so far
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return std::ranges::all_of(pattern.substr(p), [](char c) { return c == '*'; });
 }
 
 }  // namespace rung

@@ -37,4 +37,8 @@ class QueuePattern {
   std::shared_ptr<const re2::RE2> regex_;  // used unless there is an only_name_
 };
 
+// The simpler patterns of all other lists of the config: * in `pattern` matches any run of characters, also
+// an empty one; every other character matches itself.
+bool matches_pattern(std::string_view pattern, std::string_view text);
+
 }  // namespace rung

@@ -1,16 +1,18 @@
-#include "src/core/machine/climb.h"
-
+// What a failure leads to: a part of the state machine, declared in machine.h.
 #include <algorithm>
 #include <utility>
 
 #include "levels/duration.h"
 #include "src/core/base/utf8.h"
 #include "src/core/gates/gates.h"
+#include "src/core/machine/machine.h"
 #include "src/core/task/task.h"
 
 namespace rung {
 namespace {
 
+// With more uncounted attempts, no rule moves a task to another queue by a snooze: it is parked.
+constexpr int kMostUncountedMoves = 100;
 constexpr std::string_view kBreakerRule = "breaker", kMoveLimitRule = "move_limit";
 
 void discard(Task& task, EpochMs now) {

@@ -8,7 +8,6 @@
 #include "src/core/base/failpoint.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/by_hand.h"
-#include "src/core/machine/climb.h"
 #include "src/core/message/identity.h"
 
 namespace rung {

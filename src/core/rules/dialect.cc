@@ -1,39 +1,19 @@
 #include "src/core/rules/dialect.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/core/base/queue_pattern.h"
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/header_values.h"
 #include "src/core/message/message.h"
-#include "src/core/rules/target_rules.h"
 #include "src/core/task/task.h"
 
 namespace rung {
-Result<ValuePattern> ValuePattern::compile(std::string_view expression) {
-  RE2::Options options;
-  options.set_log_errors(false);
-  options.set_dot_nl(true);  // stack traces have line breaks
-  ValuePattern out;
-  out.regex_ = std::make_shared<const RE2>(re2::StringPiece(expression.data(), expression.size()), options);
-  if (!out.regex_->ok()) return permanent(out.regex_->error());
-  return out;
-}
-
-std::optional<std::string> ValuePattern::match(std::string_view value) const {
-  std::array<re2::StringPiece, 2> groups;
-  const int wanted = regex_->NumberOfCapturingGroups() > 0 ? 2 : 1;
-  const re2::StringPiece text(value.data(), value.size());
-  if (!regex_->Match(text, 0, text.size(), RE2::ANCHOR_BOTH, groups.data(), wanted)) return std::nullopt;
-  const re2::StringPiece& found = groups.at(static_cast<std::size_t>(wanted - 1));
-  return std::string(found.data() == nullptr ? "" : found.data(), found.size());
-}
 
 namespace {
 
@@ -137,7 +117,7 @@ std::optional<std::string> first_of(const Readings& readings, const Message& mes
                                     const ErrorSource& source) {
   for (const Reading& reading : readings) {
     auto value = raw(reading, message, source);
-    if (value && reading.pattern) value = reading.pattern->match(*value);
+    if (value && reading.pattern) value = reading.pattern->match_whole(*value);
     if (value && !value->empty()) return value;
   }
   return std::nullopt;
@@ -224,6 +204,9 @@ bool removes(const Dialect& dialect, std::string_view header) {
                              [&](const std::string& pattern) { return matches_pattern(pattern, header); });
 }
 
+namespace {
+
+// Moves the headers that the dialect removes from the message to the end of `taken`.
 void take_dialect_headers(const Dialect& dialect, Message& message, Table& taken) {
   if (!message.headers) return;
   Table& headers = *message.headers;
@@ -232,8 +215,6 @@ void take_dialect_headers(const Dialect& dialect, Message& message, Table& taken
   taken.insert(taken.end(), std::make_move_iterator(kept), std::make_move_iterator(headers.end()));
   headers.erase(kept, headers.end());
 }
-
-namespace {
 
 // For people: "no usable retry-queue header, no ..."
 constexpr std::string_view kNothingFound =

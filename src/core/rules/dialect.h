@@ -13,34 +13,19 @@
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/message/message.h"
-
-namespace re2 {
-class RE2;
-}
+#include "src/core/rules/failure_rules.h"
 
 namespace rung {
-
-// A regular expression that has to match a whole value.
-class ValuePattern {
- public:
-  // Error: the expression is invalid, and why.
-  static Result<ValuePattern> compile(std::string_view expression);
-  // The first group, or the whole value if the expression has none; nullopt if it does not match.
-  std::optional<std::string> match(std::string_view value) const;
-
- private:
-  std::shared_ptr<const re2::RE2> regex_;
-};
 
 // One place in the message, and how to read it.
 struct Reading {
   enum class From { header, property, body, queue_name, routing_key };
   enum class Form { text, iso8601, epoch_s, epoch_ms, nservicebus };  // other than text: times only
   From from = From::header;
-  std::string name = {};          // of the header or the property
-  std::string json_pointer = {};  // into a table, an array or a JSON text (RFC 6901; -1 = the last
-                                  // element); "" = the whole value
-  std::optional<ValuePattern> pattern = {};
+  std::string name = {};                  // of the header or the property
+  std::string json_pointer = {};          // into a table, an array or a JSON text (RFC 6901; -1 = the last
+                                          // element); "" = the whole value
+  std::optional<RuleRegex> pattern = {};  // that the whole value has to match
   Form form = Form::text;
 };
 using Readings = std::vector<Reading>;  // the first that yields a value is used
@@ -76,8 +61,6 @@ DialectFacts read_dialect(const Dialect& dialect, const Message& message, const 
 
 // Whether the framework added this header at the failure.
 bool removes(const Dialect& dialect, std::string_view header);
-// Moves the headers that the dialect removes from the message to the end of `taken`.
-void take_dialect_headers(const Dialect& dialect, Message& message, Table& taken);
 
 // --- error queues as a source: queues to which frameworks publish failed messages, and what becomes of
 // these. error_queues of the config. Thread: immutable after construction; pure functions.

@@ -1,23 +1,21 @@
 #include "src/core/rules/failure_rules.h"
 
+#include <fmt/ranges.h>
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
 #include "levels/duration.h"
+#include "src/core/base/queue_pattern.h"
 #include "src/core/base/result.h"
-#include "src/core/rules/target_rules.h"
 
 namespace rung {
 namespace {
 
 using levels::format_duration;
-
-constexpr std::int64_t kRegexMemory = 8LL * 1024 * 1024;  // bytes; larger ones take seconds to compile
-
-re2::StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string in_slashes(const RuleRegex& regex) {
   return "/" + regex.pattern + (regex.ignore_case ? "/i" : "/");
@@ -25,12 +23,6 @@ std::string in_slashes(const RuleRegex& regex) {
 
 bool any_matches(const std::vector<std::string>& patterns, std::string_view text) {
   return std::ranges::any_of(patterns, [&](const std::string& p) { return matches_pattern(p, text); });
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out.append(out.empty() ? "" : ", ").append(word);
-  return out;
 }
 
 // Whether all that `narrow` matches is matched by `wide`.
@@ -71,36 +63,40 @@ Result<RuleRegex> parse_rule_regex(std::string_view text) {
   if (text.size() < 3 || text.front() != '/' || end == 0) return permanent(kForm);
   const std::string_view flags = text.substr(end + 1);
   if (!flags.empty() && flags != "i") return permanent(kForm);
-  RuleRegex regex{std::string(text.substr(1, end - 1)), flags == "i"};
-  if (regex.pattern.empty()) return permanent("the expression is empty and would match every error");
-  RE2::Options options;
+  if (end == 1) return permanent("the expression is empty and would match every error");
+  return compile_regex(std::string(text.substr(1, end - 1)), flags == "i");
+}
+
+Result<RuleRegex> compile_regex(std::string pattern, bool ignore_case) {
+  RE2::Options options;  // those of more than 8 MB, which take seconds to compile, are too large
   options.set_log_errors(false);
-  options.set_max_mem(kRegexMemory);
-  options.set_dot_nl(true);  // error texts have several lines
-  options.set_case_sensitive(!regex.ignore_case);
-  const auto compiled = std::make_shared<const RE2>(regex.pattern, options);
+  options.set_dot_nl(true);
+  options.set_case_sensitive(!ignore_case);
+  const auto compiled = std::make_shared<const RE2>(pattern, options);
   if (compiled->error_code() == RE2::ErrorPatternTooLarge) {
     return permanent(
         "the expression is too large: compiled, it needs more than 8 MB. Repeat fewer characters, e.g. "
-        "{0,100} "
-        "instead of {0,900}, or a simpler class: . instead of \\pL");
+        "{0,100} instead of {0,900}, or a simpler class: . instead of \\pL");
   }
   if (!compiled->ok()) return permanent("not a regular expression (RE2 syntax): " + compiled->error());
-  regex.groups = compiled->NumberOfCapturingGroups();
-  regex.compiled = compiled;
-  return regex;
+  return RuleRegex{std::move(pattern), ignore_case, compiled->NumberOfCapturingGroups(), compiled};
 }
 
-bool RuleRegex::matches(std::string_view text) const { return RE2::PartialMatch(piece(text), *compiled); }
+bool RuleRegex::matches(std::string_view text) const { return RE2::PartialMatch(text, *compiled); }
+
+std::optional<std::string> RuleRegex::match_whole(std::string_view text) const {
+  std::array<re2::StringPiece, 2> found;
+  const std::size_t wanted = groups > 0 ? 1 : 0;
+  if (!compiled->Match(text, 0, text.size(), RE2::ANCHOR_BOTH, found.data(), static_cast<int>(wanted + 1)))
+    return std::nullopt;
+  return std::string(found.at(wanted));
+}
 
 std::string describe(const RuleConditions& when) {
   std::string out;
   const auto add = [&](const std::string& part) { out.append(out.empty() ? "" : ", ").append(part); };
-  const auto list = [&](std::string part, const std::vector<std::string>& values) {
-    if (values.empty()) return;
-    for (const std::string& value : values)
-      part.append(&value == &values.front() ? " " : " or ").append(value);
-    add(part);
+  const auto list = [&](const char* what, const std::vector<std::string>& values) {
+    if (!values.empty()) add(fmt::format("{} {}", what, fmt::join(values, " or ")));
   };
   list("type", when.types);
   if (when.error) add("error " + in_slashes(*when.error));
@@ -141,8 +137,8 @@ const std::vector<std::string>& failure_reasons() {
 
 namespace {
 
-std::string differs(const std::string& what, std::string_view is, const std::string& wanted) {
-  return what + (is.empty() ? " is not known" : " is " + std::string(is)) + ", not " + wanted;
+std::string differs(const std::string& what, std::string_view is, const std::vector<std::string>& wanted) {
+  return fmt::format("{} is {}, not {}", what, is.empty() ? "not known" : is, fmt::join(wanted, ", "));
 }
 
 // Whether all conditions of the rule hold. `type`: the failure's type for this rule. `why`: receives the
@@ -155,34 +151,33 @@ bool all_hold(const FailureRule& rule, const FailureCase& failure, std::string& 
   };
   if (when.attempts_above && failure.attempts <= *when.attempts_above)
     return no([&] {
-      return "the number of attempts is " + std::to_string(failure.attempts) + ", not above " +
-             std::to_string(*when.attempts_above);
+      return fmt::format("the number of attempts is {}, not above {}", failure.attempts,
+                         *when.attempts_above);
     });
   if (when.age_above && failure.age <= *when.age_above)
     return no([&] {
       return "its age is " + format_duration(failure.age) + ", not above " + format_duration(*when.age_above);
     });
   if (!when.reasons.empty() && std::ranges::find(when.reasons, failure.reason) == when.reasons.end())
-    return no([&] { return differs("the reason", failure.reason, joined(when.reasons)); });
+    return no([&] { return differs("the reason", failure.reason, when.reasons); });
   if (!when.queues.empty() && !any_matches(when.queues, failure.queue))
-    return no([&] { return differs("the queue", failure.queue, joined(when.queues)); });
+    return no([&] { return differs("the queue", failure.queue, when.queues); });
   if (!when.tags.empty() && !any_matches(when.tags, failure.tag))
-    return no([&] { return differs("the tag", failure.tag, joined(when.tags)); });
+    return no([&] { return differs("the tag", failure.tag, when.tags); });
   for (const auto& wanted : when.headers) {
     std::optional<std::string_view> is;
     if (failure.headers != nullptr) {
       if (const auto it = failure.headers->find(wanted.first); it != failure.headers->end()) is = it->second;
     }
     if (!is || !matches_pattern(wanted.second, *is))
-      return no([&] { return differs("the header " + wanted.first, is.value_or(""), wanted.second); });
+      return no([&] { return differs("the header " + wanted.first, is.value_or(""), {wanted.second}); });
   }
   if (when.error && !when.error->matches(failure.error))
     return no([&] { return "the error does not match " + in_slashes(*when.error); });
   type = failure.type;
-  if (type.empty() && rule.type_from)
-    RE2::PartialMatch(piece(failure.error), *rule.type_from->compiled, &type);
+  if (type.empty() && rule.type_from) RE2::PartialMatch(failure.error, *rule.type_from->compiled, &type);
   if (!when.types.empty() && !any_matches(when.types, type))
-    return no([&] { return differs("the type", type, joined(when.types)); });
+    return no([&] { return differs("the type", type, when.types); });
   return true;
 }
 

@@ -23,8 +23,8 @@ namespace rung {
 
 using RuleHeaders = std::map<std::string, std::string, std::less<>>;
 
-// A regular expression as the config has it: /PATTERN/ or /PATTERN/i, in RE2's syntax, which matches in
-// linear time. parse_rule_regex() makes them.
+// A regular expression in RE2's syntax, which matches in linear time. Texts and stack traces have several
+// lines: a . is a line break, too.
 struct RuleRegex {
   std::string pattern;
   bool ignore_case = false;
@@ -32,11 +32,15 @@ struct RuleRegex {
   std::shared_ptr<const re2::RE2> compiled = {};
 
   bool matches(std::string_view text) const;  // anywhere in it
+  // If it matches the whole text: its first group, or all if it has none.
+  std::optional<std::string> match_whole(std::string_view text) const;
   bool operator==(const RuleRegex& other) const {
     return pattern == other.pattern && ignore_case == other.ignore_case;
   }
 };
-// Why it is not a valid one, or too large. `text` includes the slashes.
+// Error: why it is not a valid one, or too large.
+Result<RuleRegex> compile_regex(std::string pattern, bool ignore_case = false);
+// As rules and causes have it: /PATTERN/ or /PATTERN/i.
 Result<RuleRegex> parse_rule_regex(std::string_view text);
 
 // All conditions that are set must hold. In lists, one must match; * in a pattern matches any characters.

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,11 +16,121 @@
 #include "src/core/base/time.h"
 #include "src/core/rules/dialect.h"
 #include "src/core/rules/failure_rules.h"
-#include "src/core/rules/gate_rules.h"
-#include "src/core/rules/target_rules.h"
+#include "src/core/rules/time_window.h"
 #include "src/core/task/task.h"
 
 namespace rung {
+
+// Rung groups: several groups share one broker, each with its own prefix and database (groups: of the
+// config). A queue belongs to at most one.
+
+struct QueueGroups {
+  struct Group {
+    std::string name;
+    std::string prefix;               // of its exchanges and queues: "rung-eu"
+    std::vector<std::string> queues;  // names; * matches any run of characters
+    bool operator==(const Group&) const = default;
+  };
+  std::vector<Group> all;  // in the order of the config; empty: the config has no groups
+  std::string own;         // the name of this process's group; "" = none is chosen
+
+  bool empty() const { return all.empty(); }
+  const Group* find(std::string_view name) const;
+  // The queue's group: the one that lists its exact name, else the first with a matching pattern; nullptr:
+  // none.
+  const Group* of_queue(std::string_view queue) const;
+  // The queue's group if it is not our own; nullptr if it is, or if there is none.
+  const Group* elsewhere(std::string_view queue) const;
+  // "rung-eu." if the name begins with it, for any group's prefix; "" if it begins with none.
+  std::string own_prefix(std::string_view name) const;
+  // "eu, us": for messages.
+  std::string names() const;
+};
+
+// Which queues and exchanges a message's headers may name as its target: broker.targets of the config. A
+// client that may publish to <prefix>.failed or <prefix>.delay must not thereby reach every queue that Rung
+// can write to.
+struct TargetRules {
+  using Names = std::set<std::string, std::less<>>;
+  using Patterns = std::vector<std::string>;
+
+  std::string own;                // "<prefix>.": Rung's own queues and exchanges begin with it; "" = none
+  std::optional<Patterns> allow;  // none: allow every name that is not denied
+  Patterns deny;                  // overrides `allow` and `configured`
+  Names configured;               // queues and exchanges that the config names: allowed
+  std::vector<QueuePattern> configured_patterns;  // keys under queues: that are patterns: allowed
+  Names attached;  // queues that dead-letter to us, as last reported by the broker: allowed
+
+  QueueGroups groups;  // their names are Rung's own, too
+
+  // Rung takes the messages of these queues in. nullptr: of none.
+  std::shared_ptr<const ErrorQueues> error_queues;
+
+  // "rung." if the name is one of Rung's own, else "". Nothing may be sent there.
+  std::string own_prefix(std::string_view name) const {
+    return !own.empty() && name.starts_with(own) ? own : groups.own_prefix(name);
+  }
+  bool is_own(std::string_view name) const { return !own_prefix(name).empty(); }
+  // Whether a header may name it. Names that begin with amq. are the broker's: only the config, or a pattern
+  // in `allow` that begins with amq. itself, permits one.
+  bool allows(std::string_view name) const;
+};
+
+// "the header retry-queue names 'x', which broker.targets does not allow". `named_by`: what names it.
+std::string not_allowed(std::string_view named_by, std::string_view name);
+
+// --- when tasks of a queue may go out: `gate` of a queue in the config, as docs/policies.md describes it
+
+// Publishes a second for each value of a header (indexed_value()), over all instances together. Messages
+// without a value share one rate.
+struct RateBy {
+  std::string header;
+  double per_second = 0;
+  bool operator==(const RateBy&) const = default;
+};
+
+// The breaker opens when `open_after` of the last `of_last` outcomes failed. It then waits, and lets `probes`
+// messages at a time through; after `close_after` successful ones in a row it closes. After a failed one it
+// waits again.
+struct BreakerRules {
+  int open_after = 20;  // REQUIRES: <= of_last
+  int of_last = 100;
+  std::vector<std::string> only;  // patterns of the error types that count as failures; empty = all failures
+  // For how long it stays open when it opens for the first, second ... time in a row; the last one repeats.
+  // REQUIRES: not empty.
+  std::vector<Ms> wait{std::chrono::seconds{30}, std::chrono::minutes{2}, std::chrono::minutes{10}};
+  int probes = 1;
+  Ms probe_timeout{std::chrono::minutes{1}};
+  int close_after = 3;
+  bool operator==(const BreakerRules&) const = default;
+};
+
+// What a consumer's retry-after means.
+struct RetryAfterRules {
+  std::optional<Ms> cap;      // the longest that is accepted; none = the ladder's highest delay
+  bool pauses_queue = false;  // it holds back the whole queue, not only the message
+  Ms longest_hold{std::chrono::minutes{10}};  // the longest that it does; the message may wait longer
+  bool operator==(const RetryAfterRules&) const = default;
+};
+
+struct GateRules {
+  double rate = 0;  // publishes a second to this queue, over all instances together; 0 = no limit
+  std::optional<RateBy> rate_by;
+  std::shared_ptr<const TimeWindow> window;  // nullptr = always open
+  std::optional<BreakerRules> breaker;
+  RetryAfterRules retry_after;
+
+  // Publishing needs a token (TokenBucket).
+  bool limits() const { return rate > 0 || rate_by; }
+  bool operator==(const GateRules& other) const;
+};
+
+// "200/s", "30/m" or "1/h".
+std::string format_rate(double per_second);
+// Its rates: "rate 200/s, rate 5/s for each tenant".
+std::string describe_limits(const GateRules& gate);
+
+// --- the rules of a queue
 
 // When a task is parked although its ladder has more levels. Whichever comes first.
 struct GiveUp {

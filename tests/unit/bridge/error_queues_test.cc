@@ -21,7 +21,7 @@ DialectPtr framework() {
   dialect.name = "framework";
   dialect.queue = {
       {.from = Reading::From::header, .name = "failed-in"},
-      {.from = Reading::From::queue_name, .pattern = ValuePattern::compile("(.+)_error").value()}};
+      {.from = Reading::From::queue_name, .pattern = compile_regex("(.+)_error").value()}};
   dialect.error = {{.name = "failure"}};
   dialect.error_type = {{.name = "failure-type"}};
   dialect.remove = {"fail*"};

@@ -1,7 +1,6 @@
-#include "src/core/rules/target_rules.h"
-
 #include <gtest/gtest.h>
 
+#include "src/core/rules/policy.h"
 #include "tests/unit/core/machine_fixture.h"
 
 namespace rung {
