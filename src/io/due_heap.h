@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
-#include "src/core/base/clock.h"
 #include "src/core/base/ids.h"
+#include "src/core/base/time.h"
 #include "src/io/loop.h"
 
 namespace rung::io {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 
 namespace rung::io {
 

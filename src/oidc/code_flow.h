@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
+#include "src/core/base/time.h"
 #include "src/oidc/provider.h"
 
 namespace rung::oidc {

@@ -19,7 +19,6 @@
 #include <string_view>
 #include <thread>
 
-#include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 #include "src/core/rules/people.h"
 #include "src/net/http_client.h"

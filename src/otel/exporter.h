@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/base/clock.h"
 #include "src/core/base/threads.h"
 #include "src/core/base/time.h"
 #include "src/net/http_client.h"

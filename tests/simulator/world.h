@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "tests/simulator/events.h"
 #include "tests/simulator/rng.h"
 #include "tests/simulator/settings.h"

@@ -1,7 +1,7 @@
 // The machine's clock, for tests.
 #pragma once
 
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 
 namespace rung {
 

@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "src/bridge/base/store_jobs.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/io/loop.h"
 
 namespace rung::test {

@@ -18,7 +18,6 @@
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/consume/consumer.h"
 #include "plugin/rabbitmq/topology/management.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 
 namespace rung::rabbit {

@@ -22,7 +22,7 @@
 #include "plugin/broker.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "plugin/rabbitmq/wire/broker_headers.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 
 namespace rung::rabbit {
 

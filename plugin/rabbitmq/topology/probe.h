@@ -15,8 +15,8 @@
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/wire/calls.h"
 #include "src/core/base/broker_place.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
+#include "src/core/base/time.h"
 
 namespace rung::rabbit {
 

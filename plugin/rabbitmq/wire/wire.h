@@ -22,8 +22,8 @@
 
 #include "plugin/broker_options.h"
 #include "src/core/base/addresses.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
+#include "src/core/base/time.h"
 #include "src/core/base/url.h"
 
 namespace rung::rabbit {

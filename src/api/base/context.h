@@ -21,7 +21,7 @@
 #include "src/api/base/rights.h"
 #include "src/api/base/task_counter.h"
 #include "src/bridge/vitals.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/core/machine/machine.h"
 #include "src/core/message/message.h"
 #include "src/core/rules/people.h"

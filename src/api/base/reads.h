@@ -15,8 +15,8 @@
 
 #include "src/api/base/message.h"
 #include "src/bridge/changes/inserts.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
+#include "src/core/base/time.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/health.h"
 #include "src/core/base/time.h"
 #include "src/core/machine/machine.h"

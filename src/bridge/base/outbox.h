@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 
 namespace rung::bridge {
 

@@ -10,7 +10,6 @@
 #include "plugin/broker.h"
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/store_jobs.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 #include "src/core/machine/headers.h"
 #include "src/core/rules/policy.h"

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "src/bridge/base/observers.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/store/store.h"
 
 namespace rung::bridge {

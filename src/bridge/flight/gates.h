@@ -37,8 +37,8 @@
 
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/sidecar.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/ids.h"
+#include "src/core/base/time.h"
 #include "src/core/gates/gates.h"
 #include "src/core/machine/machine.h"
 #include "src/core/rules/policy.h"

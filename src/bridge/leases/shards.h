@@ -28,7 +28,6 @@
 #include <vector>
 
 #include "src/bridge/base/store_jobs.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/health.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"

@@ -32,7 +32,6 @@
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/watch/attachments.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 #include "src/core/rules/policy.h"
 #include "src/store/system.h"

@@ -11,7 +11,6 @@
 
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/store/system.h"

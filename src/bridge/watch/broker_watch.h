@@ -12,7 +12,6 @@
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 #include "src/store/ownership.h"
 #include "src/store/system.h"

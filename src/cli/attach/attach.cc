@@ -18,8 +18,8 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/queue_pattern.h"
+#include "src/core/base/time.h"
 #include "src/sidecar/attach.h"
 
 namespace rung::cli {

@@ -9,7 +9,7 @@
 
 #include "plugin/rabbitmq/topology/probe.h"
 #include "src/config/config.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 
 namespace rung::cli {
 

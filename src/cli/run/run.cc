@@ -9,7 +9,7 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/net/http_client.h"
 #include "src/sidecar/parts.h"
 #include "src/sidecar/sidecar.h"

@@ -17,7 +17,6 @@
 #include "src/api/api.h"
 #include "src/api/base/json.h"
 #include "src/config/config.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/task/task.h"

@@ -8,7 +8,7 @@
 
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/options.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/store/bulks.h"
 
 namespace CLI {

@@ -13,8 +13,8 @@
 
 #include "src/cli/service/api.h"
 #include "src/config/config.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
+#include "src/core/base/time.h"
 #include "src/store/mysql/mysql_store.h"
 
 // Only the sources that add options include CLI11: it costs each a second or more of the compiler.

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
+#include "src/core/base/time.h"
 #include "src/core/base/url.h"
 
 namespace rung {

@@ -6,6 +6,8 @@
 // Thread: an IdSource is for one thread.
 #pragma once
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,7 +22,12 @@ struct TaskId {
   auto operator<=>(const TaskId&) const = default;
   std::string str() const { return std::to_string(value); }
   // Decimal, as `retry-id` and the views show it. None for anything else.
-  static std::optional<TaskId> parse(std::string_view text);
+  static std::optional<TaskId> parse(std::string_view text) {
+    TaskId id;
+    const char* const end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, id.value);
+    return error == std::errc{} && stopped == end && id.value > 0 ? std::optional(id) : std::nullopt;
+  }
 };
 
 inline constexpr std::int64_t kIdEpochMs = 1735689600000;  // 2025-01-01T00:00:00Z
@@ -29,9 +36,13 @@ class IdSource {
  public:
   explicit IdSource(int node) : node_(node & 1023) {}
   // Strictly ascending, even if the clock steps back or more than 4096 ids are taken in one ms.
-  TaskId next(EpochMs now);
+  TaskId next(EpochMs now) {
+    last_ = std::max(last_ + 1, std::max<std::int64_t>(now.ms - kIdEpochMs, 0) << 12);
+    const std::int64_t ms = last_ >> 12, counter = last_ & 4095;
+    return {(ms << 22) | (static_cast<std::int64_t>(node_) << 12) | counter};
+  }
   // The smallest id that can be made at `t`: for ranges of time.
-  static TaskId floor(EpochMs t);
+  static TaskId floor(EpochMs t) { return {std::max<std::int64_t>(t.ms - kIdEpochMs, 0) << 22}; }
   // When the id was made, to the ms. The inverse of floor().
   static EpochMs made_at(TaskId id) { return {(id.value >> 22) + kIdEpochMs}; }
 

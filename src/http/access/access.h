@@ -16,7 +16,7 @@
 
 #include "src/api/base/message.h"
 #include "src/api/base/rights.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/core/message/identity.h"
 #include "src/core/rules/people.h"
 #include "src/core/task/task.h"

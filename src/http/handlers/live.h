@@ -14,7 +14,7 @@
 
 #include "src/api/base/message.h"
 #include "src/api/base/reads.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/store/tasks.h"
 
 namespace rung::http {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/api/base/context.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/store/store.h"
 
 namespace rung::http {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/store/task_writer.h"
 #include "src/store/tasks.h"
 

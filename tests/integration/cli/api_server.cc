@@ -10,7 +10,7 @@
 #include "src/bridge/changes/bulk.h"
 #include "src/cli/service/api.h"
 #include "src/config/config.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/core/message/identity.h"
 #include "src/http/api.h"
 #include "src/store/mysql/mysql_store.h"

@@ -31,7 +31,7 @@
 
 #include "plugin/broker.h"
 #include "plugin/broker_options.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 
 namespace rung {
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/store/task_writer.h"
 #include "tests/support/memory/memory_tables.h"
 

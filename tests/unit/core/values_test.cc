@@ -4,7 +4,6 @@
 #include <limits>
 #include <unordered_set>
 
-#include "src/core/base/clock.h"
 #include "src/core/base/health.h"
 #include "src/core/base/ids.h"
 #include "src/core/base/time.h"
