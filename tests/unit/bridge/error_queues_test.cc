@@ -19,9 +19,8 @@ namespace {
 DialectPtr framework() {
   Dialect dialect;
   dialect.name = "framework";
-  dialect.queue = {
-      {.from = Reading::From::header, .name = "failed-in"},
-      {.from = Reading::From::queue_name, .pattern = compile_regex("(.+)_error").value()}};
+  dialect.queue = {{.from = Reading::From::header, .name = "failed-in"},
+                   {.from = Reading::From::queue_name, .pattern = compile_regex("(.+)_error").value()}};
   dialect.error = {{.name = "failure"}};
   dialect.error_type = {{.name = "failure-type"}};
   dialect.remove = {"fail*"};
