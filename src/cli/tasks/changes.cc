@@ -68,10 +68,10 @@ Change change(Api& api, const std::string& id, const Wish& wish) {
     return {id, result, std::move(why), std::move(answer->json)};
   }
   if (answer->status == 404) return {id, "not found", std::string(kNoSuchTask)};
-  Error error = error_of(*answer);
-  if (answer->status == 400 || answer->status == 403 || answer->status == 409)
-    return {id, "refused", std::move(error.message)};
-  throw Failed(error);
+  if (answer->status != 400 && answer->status != 403 && answer->status != 409)
+    throw Failed(error_of(*answer));
+  const Json& errors = part_of(answer->json, "errors");
+  return {id, "refused", errors.empty() ? answer->text("detail") : text_of(errors.front(), "detail")};
 }
 
 void print_change(const Change& change, Session& session) {
