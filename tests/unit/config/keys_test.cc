@@ -5,21 +5,13 @@
 #include <sstream>
 
 #include "src/config/load.h"
+#include "tests/support/snapshot.h"
 #include "tests/unit/config/fixture.h"
 
 namespace rung {
 namespace {
 
-class ConfigKeys : public ConfigTest {
- protected:
-  static std::string source(const std::string& name) {
-    std::ifstream in(std::string(RUNG_SOURCE_DIR) + "/" + name);
-    EXPECT_TRUE(in.good()) << name;
-    std::ostringstream text;
-    text << in.rdbuf();
-    return text.str();
-  }
-};
+using ConfigKeys = ConfigTest;
 
 // How a row of the reference begins, without what the key means.
 std::string row(const confile::Key& key) {
@@ -143,7 +135,7 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
 
 TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
   // Its files stand in /etc/rung; here in this test's folder.
-  std::string text = source("examples/full.yaml");
+  std::string text = test::text_of_file(RUNG_SOURCE_DIR "/examples/full.yaml");
   const std::string etc = "/etc/rung/";
   for (auto at = text.find(etc); at != std::string::npos; at = text.find(etc, at))
     text.replace(at, etc.size(), path(""));
@@ -155,7 +147,7 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
     write(file, "geheim\n");
   write("my-dialect.yaml", "name: mine\n");
   write("read-token", "public\n");
-  write("tokens.yaml", source("examples/tokens.yaml"));
+  write("tokens.yaml", test::text_of_file(RUNG_SOURCE_DIR "/examples/tokens.yaml"));
   env("RUNG_DEPLOY_TOKEN", "a-token-for-this-test");
   env("RUNG_STORE_HOST", "db.example.com");
   env("RUNG_OTEL_TOKEN", "geheim");
@@ -183,7 +175,7 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
   const auto of_groups = load_config(write("groups.yaml", groups), ConfigFor::sidecar, {"eu"});
   for (const auto& problem : of_groups.problems) ADD_FAILURE() << problem.str() << "\n" << groups;
   EXPECT_EQ(of_groups.keys_used.size(), 13U) << groups;
-  std::string api_text = source("examples/api.yaml");
+  std::string api_text = test::text_of_file(RUNG_SOURCE_DIR "/examples/api.yaml");
   for (auto at = api_text.find(etc); at != std::string::npos; at = api_text.find(etc, at))
     api_text.replace(at, etc.size(), path(""));
   write("my-token", "geheim");
@@ -203,7 +195,7 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
 }
 
 TEST_F(ConfigKeys, TheReferenceHoldsTheTable) {
-  const std::string text = source("docs/configuration.md");
+  const std::string text = test::text_of_file(RUNG_SOURCE_DIR "/docs/configuration.md");
   std::vector<std::string> wanted, found;
   for (const bool reloadable : {false, true}) {
     for (const auto& key : confile::config_table().keys) {

@@ -3,19 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "src/http/access/access.h"
+#include "tests/support/clock.h"
 
 namespace rung::http {
 namespace {
-
-class HandClock final : public Clock {
- public:
-  BootUs boot_us() const override { return {now_.ms * 1000}; }
-  EpochMs wall() const override { return {now_.ms}; }
-  void advance(Ms by) { now_ = now_ + by; }
-
- private:
-  BootMs now_{1'000'000};
-};
 
 class SignInsTest : public testing::Test {
  protected:

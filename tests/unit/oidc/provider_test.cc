@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "src/oidc/code_flow.h"
+#include "tests/support/clock.h"
 #include "tests/support/http_script.h"
+#include "tests/support/virtual_time.h"
 #include "tests/unit/oidc/jwt_maker.h"
 
 namespace rung::oidc {
@@ -18,14 +22,6 @@ using test::HttpScript;
 using test::Json;
 using test::SigningKey;
 using testing::HasSubstr;
-
-// Moves only when a test says so.
-class HandClock final : public Clock {
- public:
-  BootUs boot_us() const override { return {boot_ms * 1000}; }
-  EpochMs wall() const override { return {1'800'000'000'000}; }
-  std::atomic<std::int64_t> boot_ms{1'000'000};
-};
 
 // An identity provider. Its answers can be changed while it runs.
 class FakeProvider {
@@ -187,7 +183,7 @@ class KnownKey : public testing::Test {
     return of.sign({{"alg", "ES256"}, {"kid", kid}}, claims_of(fake).dump());
   }
   void fetch_again() {
-    clock.boot_ms += by_hand().between_asked.count();
+    clock.advance(by_hand().between_asked);
     EXPECT_TRUE(provider->ask_for_refresh());
     wait_for_fetches(*provider, ++fetches_);
   }
@@ -208,7 +204,7 @@ TEST_F(KnownKey, AnotherMakesItAskAtMostOnceInAWhile) {
   const std::string other = token(fresh, "new");
   EXPECT_EQ(provider->person_of(other).error().kind, Refusal::Kind::unknown_key) << "just fetched";
   EXPECT_EQ(fake.requests(), 2U);
-  clock.boot_ms += by_hand().between_asked.count();
+  clock.advance(by_hand().between_asked);
   EXPECT_EQ(provider->person_of(other).error().kind, Refusal::Kind::later);
   wait_for_fetches(*provider, 2);
   EXPECT_TRUE(provider->person_of(other));
@@ -222,7 +218,7 @@ TEST_F(KnownKey, AnotherUnderTheSameKidMakesItAskToo) {
   fake.set_keys({fresh.jwk("one")});
   const std::string other = token(fresh, "one");
   EXPECT_EQ(provider->person_of(other).error().what, "the signature of the token is wrong") << "just fetched";
-  clock.boot_ms += by_hand().between_asked.count();
+  clock.advance(by_hand().between_asked);
   EXPECT_EQ(provider->person_of(other).error().kind, Refusal::Kind::later);
   wait_for_fetches(*provider, 2);
   EXPECT_TRUE(provider->person_of(other));
@@ -259,18 +255,18 @@ TEST(Provider, WhileTheProviderIsAwayItsKeysAreValidForADay) {
   EXPECT_EQ(reports.wait_for(1), "");
   wait_for_fetches(provider, 1);
   fake.set_discovery({.status = HttpScript::kCut});
-  clock.boot_ms += by_hand().oldest.count();
+  clock.advance(by_hand().oldest);
   EXPECT_TRUE(provider.ask_for_refresh());
   EXPECT_THAT(reports.wait_for(2), HasSubstr("openid-configuration cannot be used"));
   wait_for_fetches(provider, 2);
   const std::string token = key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump());
   EXPECT_TRUE(provider.person_of(token));
   EXPECT_EQ(provider.counts().failed, 1);
-  clock.boot_ms += 1;
+  clock.advance(Ms{1});
   EXPECT_EQ(provider.person_of(token).error().kind, Refusal::Kind::later) << "too old";
   EXPECT_EQ(provider.counts().keys, 0U);
   fake.set_discovery({.body = Json{{"issuer", fake.issuer()}, {"jwks_uri", fake.issuer() + "/keys"}}.dump()});
-  clock.boot_ms += by_hand().between_asked.count();
+  clock.advance(by_hand().between_asked);
   EXPECT_TRUE(provider.ask_for_refresh());
   EXPECT_EQ(reports.wait_for(3), "");
 }
@@ -312,6 +308,105 @@ TEST_F(KnownKey, AReloadChangesWhoMayWhat) {
   EXPECT_EQ(provider->person_of(alice).error().kind, Refusal::Kind::invalid);
   EXPECT_TRUE(provider->replace_grants(other));
   EXPECT_EQ(provider->person_of(alice)->role, Role::administers);
+}
+
+// ---- A browser's login, with a provider that only records what it is asked.
+
+using testing::Not;
+using Json = nlohmann::json;
+
+class CodeFlowTest : public testing::Test {
+ protected:
+  CodeFlowTest() {
+    options.issuer = "https://id.example.com";
+    options.client_id = "rung";
+  }
+  CodeFlow flow() {
+    return {options, clock, [this] { return discovered; },
+            [this](const std::string& url, const std::string& form) {
+              asked.push_back(url + "?" + form);
+              return reply;
+            }};
+  }
+  static net::HttpReply answer(int status, const std::string& body) {
+    net::HttpReply reply;
+    reply.status = status;
+    reply.body = body;
+    return reply;
+  }
+  static std::string parameter(const std::string& url, const std::string& name) {
+    const std::size_t at = url.find(name + "=") + name.size() + 1;
+    return url.substr(at, url.find('&', at) - at);
+  }
+
+  test::VirtualClock clock;
+  OidcOptions options;
+  Discovered discovered{*read_keys(Json{{"keys", {test::SigningKey::ec().jwk("one")}}}.dump()),
+                        "https://id.example.com/auth", "https://id.example.com/token"};
+  net::HttpReply reply = answer(200, R"({"id_token": "a.b.c"})");
+  std::vector<std::string> asked;
+};
+
+constexpr const char* kBack = "https://rung.example/v1/session/callback";
+
+TEST_F(CodeFlowTest, TheCodeIsExchangedForAToken) {
+  CodeFlow logins = flow();
+  const auto begun = logins.begin(kBack, "/console/causes");
+  ASSERT_TRUE(begun) << begun.error().message;
+  EXPECT_THAT(begun->url, HasSubstr("https://id.example.com/auth?response_type=code&client_id=rung"));
+  EXPECT_EQ(parameter(begun->url, "redirect_uri"), "https%3A%2F%2Frung.example%2Fv1%2Fsession%2Fcallback");
+  EXPECT_EQ(parameter(begun->url, "scope"), "openid%20profile%20email");
+  EXPECT_EQ(parameter(begun->url, "state"), begun->state);
+  EXPECT_EQ(parameter(begun->url, "code_challenge").size(), 43U) << "32 bytes in base64url";
+  const auto ended = logins.end(begun->state, "the code");
+  ASSERT_TRUE(ended) << ended.error().message;
+  EXPECT_EQ(ended->token, "a.b.c");
+  EXPECT_EQ(ended->to, "/console/causes");
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_THAT(asked[0],
+              HasSubstr("https://id.example.com/token?grant_type=authorization_code&code=the%20code"));
+  EXPECT_THAT(asked[0], HasSubstr("code_verifier="));
+  EXPECT_THAT(begun->url, Not(HasSubstr(parameter(asked[0], "code_verifier")))) << "only its digest";
+}
+
+TEST_F(CodeFlowTest, ALoginEndsOnceAndWithinTenMinutes) {
+  CodeFlow logins = flow();
+  const std::string state = logins.begin(kBack, "/")->state;
+  EXPECT_EQ(logins.end("another", "c").error().kind, Error::Kind::not_found);
+  EXPECT_TRUE(logins.end(state, "c"));
+  EXPECT_EQ(logins.end(state, "c").error().kind, Error::Kind::not_found);
+  const std::string late = logins.begin(kBack, "/")->state;
+  clock.set(clock.boot() + CodeFlow::kLongest + Ms{1});
+  EXPECT_EQ(logins.end(late, "c").error().kind, Error::Kind::not_found);
+  EXPECT_EQ(asked.size(), 1U) << "the provider is not asked for what nobody began";
+}
+
+TEST_F(CodeFlowTest, StrangersCannotFillTheMemory) {
+  CodeFlow logins = flow();
+  const std::string first = logins.begin(kBack, "/")->state;
+  clock.set(clock.boot() + Ms{1});
+  std::string last;
+  for (std::size_t i = 0; i < CodeFlow::kMost; ++i) last = logins.begin(kBack, "/")->state;
+  EXPECT_FALSE(logins.end(first, "c")) << "it made room";
+  EXPECT_TRUE(logins.end(last, "c"));
+}
+
+TEST_F(CodeFlowTest, SaysWhatTheProviderRefuses) {
+  CodeFlow logins = flow();
+  reply = answer(400, R"({"error": "invalid_grant", "error_description": "too \u001b late"})");
+  const auto refused = logins.end(logins.begin(kBack, "/")->state, "c");
+  EXPECT_THAT(refused.error().message, HasSubstr("invalid_grant"));
+  EXPECT_THAT(refused.error().message, Not(HasSubstr("\x1b")));
+  reply = answer(200, R"({"access_token": "x"})");
+  EXPECT_THAT(logins.end(logins.begin(kBack, "/")->state, "c").error().message, HasSubstr("id_token"));
+  EXPECT_FALSE(logins.end(logins.begin(kBack, "/")->state, "")) << "without a code";
+}
+
+TEST_F(CodeFlowTest, BeginsOnlyWhereTheProviderSaysWhere) {
+  discovered.authorization_endpoint = "";
+  EXPECT_THAT(flow().begin(kBack, "/").error().message, HasSubstr("authorization_endpoint"));
+  discovered = {};
+  EXPECT_TRUE(flow().begin(kBack, "/").error().is_transient()) << "it has not answered yet";
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
 
+#include "src/otel/exporter.h"
 #include "src/otel/span.h"
 #include "tests/unit/otel/spans.h"
 
@@ -98,6 +100,120 @@ TEST(Encode, ASpanDoesNotEndBeforeItStarts) {
   span.end = span.start - Ms{5};
   const json got = decoded(span);
   EXPECT_EQ(got.at("endTimeUnixNano"), got.at("startTimeUnixNano"));
+}
+
+using Kind = ExportResult::Kind;
+
+std::string partial(const nlohmann::json& rejected, const std::string& message) {
+  return nlohmann::json{{"partialSuccess", {{"rejectedSpans", rejected}, {"errorMessage", message}}}}.dump();
+}
+
+ExportResult reply(int status, std::string body = {}) {
+  net::HttpReply answer;
+  answer.status = status;
+  answer.body = std::move(body);
+  return read_reply(answer, 10);
+}
+
+TEST(Reply, AFullSuccess) {
+  for (const std::string body :
+       {"", "{}", "\xFF\xFF", "[]", "7", R"({"partialSuccess": null})",
+        R"({"partialSuccess": [1]})"}) {  // the status decides, whatever the body holds
+    EXPECT_EQ(reply(200, body).kind, Kind::accepted);
+    EXPECT_EQ(reply(200, body).rejected, 0);
+  }
+  EXPECT_EQ(reply(202).kind, Kind::accepted);
+}
+
+// OTLP's JSON writes 64 bits as text; some collectors write a number.
+TEST(Reply, APartialSuccess) {
+  for (const nlohmann::json& rejected : {nlohmann::json("3"), nlohmann::json(3)}) {
+    const ExportResult result = reply(200, partial(rejected, "too old"));
+    EXPECT_EQ(result.kind, Kind::accepted);
+    EXPECT_EQ(result.rejected, 3);
+    EXPECT_EQ(result.reason, "answers 200: too old");
+  }
+  for (const nlohmann::json& unreadable :
+       {nlohmann::json("three"), nlohmann::json(nullptr), nlohmann::json(true)})
+    EXPECT_EQ(reply(200, partial(unreadable, "too old")).rejected, 0);
+}
+
+// As large as the client lets an answer be: reading it must not need a stack as deep.
+TEST(Reply, ADeeplyNestedBodyIsRead) {
+  const std::size_t depth = net::HttpClientOptions{}.max_answer / 2;
+  const std::string nested = std::string(depth, '[') + std::string(depth, ']');
+  EXPECT_EQ(reply(200, nested).kind, Kind::accepted);
+  EXPECT_EQ(reply(200, R"({"partialSuccess":)" + nested + "}").rejected, 0);
+  EXPECT_EQ(reply(400, R"({"message":)" + nested + "}").reason, "answers 400");
+}
+
+TEST(Reply, RejectedIsNeverMoreThanWasSentNorLessThanNothing) {
+  EXPECT_EQ(reply(200, partial(11, "")).rejected, 10);
+  EXPECT_EQ(reply(200, partial(-1, "")).rejected, 0);
+}
+
+// A google.rpc.Status.
+TEST(Reply, AFailuresTextIsTheReason) {
+  const std::string status = R"({"code": 3, "message": "bad\nid", "details": [{}]})";
+  EXPECT_EQ(reply(400, status).reason, "answers 400: bad\\nid");
+  EXPECT_EQ(reply(503, status).reason, "answers 503: bad\\nid");
+  EXPECT_EQ(reply(404, "<html>not here</html>").reason, "answers 404");
+}
+
+TEST(Reply, AFailuresTextIsCut) {
+  const ExportResult result = reply(200, partial(1, std::string(5000, 'x')));
+  EXPECT_EQ(result.reason, "answers 200: " + std::string(200, 'x'));
+}
+
+// ---- traceparent and tracestate, by the rules of the W3C.
+
+const std::string kValid = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+std::string with(std::size_t at, const std::string& part) {
+  std::string text = kValid;
+  return text.replace(at, part.size(), part);
+}
+
+Message message(Table headers) { return {{}, std::move(headers), "body"}; }
+
+TEST(Traceparent, Valid) {
+  const auto parsed = parse_traceparent(kValid);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->trace, "0af7651916cd43dd8448eb211c80319c");
+  EXPECT_EQ(parsed->span, "b7ad6b7169203331");
+  EXPECT_TRUE(parse_traceparent(with(53, "00"))) << "not sampled is still an origin";
+  EXPECT_TRUE(parse_traceparent(with(0, "cc"))) << "a later version";
+  EXPECT_TRUE(parse_traceparent(with(0, "cc") + "-more"));
+}
+
+TEST(Traceparent, Invalid) {
+  for (const std::string& text :
+       {std::string(), kValid.substr(0, 54), kValid + "-", kValid + "0", with(0, "ff"), with(0, "cc") + "x",
+        with(0, "0g"), with(2, "_"), with(35, "_"), with(52, "_"), with(53, "0A"), with(3, "0A"),
+        with(3, std::string(32, '0')), with(36, std::string(16, '0')), with(36, " "), " " + kValid,
+        kValid.substr(0, 54) + "\0"})
+    EXPECT_FALSE(parse_traceparent(text)) << text;
+}
+
+TEST(OriginOfAMessage, FromItsHeaders) {
+  EXPECT_FALSE(origin_of({{}, std::nullopt, "body"}));
+  EXPECT_FALSE(origin_of(message({{"tracestate", "a=1"}}))) << "a state without a parent";
+  EXPECT_FALSE(origin_of(message({{"traceparent", std::int32_t{7}}})));
+  EXPECT_FALSE(origin_of(message({{"traceparent", "nonsense"}, {"tracestate", "a=1"}})));
+  const auto plain = origin_of(message({{"x", "y"}, {"traceparent", kValid}}));
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->state, "");
+  const auto stateful = origin_of(message({{"traceparent", Bytes{kValid}}, {"tracestate", "a=1,b@c=2"}}));
+  ASSERT_TRUE(stateful);
+  EXPECT_EQ(stateful->state, "a=1,b@c=2");
+}
+
+TEST(OriginOfAMessage, AnInvalidStateIsLeftOut) {
+  for (const Value& state : {Value("a=\xff"), Value("a=1\n"), Value(std::string(513, 'a')), Value(true)}) {
+    const auto origin = origin_of(message({{"traceparent", kValid}, {"tracestate", state}}));
+    ASSERT_TRUE(origin);
+    EXPECT_EQ(origin->state, "");
+  }
 }
 
 }  // namespace
