@@ -25,8 +25,8 @@ constexpr Field kEdit[] = {
 
 struct EditOptions {
   CLI::App& command;
-  std::string id, body;
-  std::vector<std::string> set;
+  std::string id = {}, body = {};
+  std::vector<std::string> set = {};
   bool yes = false;
 };
 

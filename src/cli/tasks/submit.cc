@@ -54,9 +54,9 @@ struct SubmitOptions {
 Json to_request(const SubmitOptions& o, EpochMs now) {
   Json json = Json::object();
   read_fields(o.command, kSubmit, now, json);
-  const bool text = is_utf8(o.body);
+  const bool as_text = is_utf8(o.body);
   if (o.command.count("--body") > 0)  // in base64 it has no content type
-    json[text ? "body" : "body_base64"] = text ? o.body : api::to_base64(o.body);
+    json[as_text ? "body" : "body_base64"] = as_text ? o.body : api::to_base64(o.body);
   if (!o.file.empty()) json["body_base64"] = api::to_base64(read_bytes(o.file));
   for (const char* name : {"priority", "timestamp"}) {
     const std::string text = text_of(part_of(json, "properties"), name);
