@@ -173,34 +173,34 @@ bool Node::is_from_environment() const {
          std::ranges::any_of(entries, [](const Entry& entry) { return entry.value.is_from_environment(); });
 }
 
-const Node* Node::find(std::string_view path) const {
-  if (path.empty()) return this;
-  const auto dot = path.find('.');
-  const auto at = std::ranges::find(entries, path.substr(0, dot),
+const Node* Node::find(std::string_view key) const {
+  if (key.empty()) return this;
+  const auto dot = key.find('.');
+  const auto at = std::ranges::find(entries, key.substr(0, dot),
                                     [](const Entry& entry) -> std::string_view { return entry.key.text; });
   if (at == entries.end()) return nullptr;
-  return at->value.find(dot == std::string_view::npos ? "" : path.substr(dot + 1));
+  return at->value.find(dot == std::string_view::npos ? "" : key.substr(dot + 1));
 }
 
-bool Node::valid(std::string_view path) const {
-  const Node* const node = find(path);
+bool Node::valid(std::string_view key) const {
+  const Node* const node = find(key);
   return node != nullptr && !node->invalid;
 }
 
-Mark Node::mark_at(std::string_view path) const {
-  const Node* const node = find(path);
+Mark Node::mark_at(std::string_view key) const {
+  const Node* const node = find(key);
   return node != nullptr ? node->mark : mark;
 }
 
-const std::vector<Node>& Node::items_at(std::string_view path) const {
+const std::vector<Node>& Node::items_at(std::string_view key) const {
   static const std::vector<Node> none;
-  const Node* const node = find(path);
+  const Node* const node = find(key);
   return node != nullptr ? node->items : none;
 }
 
-const std::vector<Entry>& Node::entries_at(std::string_view path) const {
+const std::vector<Entry>& Node::entries_at(std::string_view key) const {
   static const std::vector<Entry> none;
-  const Node* const node = find(path);
+  const Node* const node = find(key);
   return node != nullptr ? node->entries : none;
 }
 

@@ -42,24 +42,24 @@ struct Node {
   // It, or a part of it, contains a ${NAME}.
   bool is_from_environment() const;
   // Below a map: "success.presumed_after", or itself (""). nullptr: it is not there.
-  const Node* find(std::string_view path) const;
-  bool has(std::string_view path) const { return find(path) != nullptr; }
+  const Node* find(std::string_view key) const;
+  bool has(std::string_view key) const { return find(key) != nullptr; }
   // It is there, without errors.
-  bool valid(std::string_view path) const;
+  bool valid(std::string_view key) const;
   // Its place; that of this node where it is not there.
-  Mark mark_at(std::string_view path) const;
-  const std::vector<Node>& items_at(std::string_view path) const;
-  const std::vector<Entry>& entries_at(std::string_view path) const;
+  Mark mark_at(std::string_view key) const;
+  const std::vector<Node>& items_at(std::string_view key) const;
+  const std::vector<Entry>& entries_at(std::string_view key) const;
   // Its value; nullopt: it is not there, or invalid.
   template <typename T>
-  std::optional<T> get(std::string_view path = {}) const {
-    const T* const found = valid(path) ? std::any_cast<T>(&find(path)->value) : nullptr;
+  std::optional<T> get(std::string_view key = {}) const {
+    const T* const found = valid(key) ? std::any_cast<T>(&find(key)->value) : nullptr;
     return found != nullptr ? std::optional(*found) : std::nullopt;
   }
   // The same, empty where there is none.
-  std::string text_at(std::string_view path) const { return get<std::string>(path).value_or(""); }
-  std::vector<std::string> texts_at(std::string_view path) const {
-    return get<std::vector<std::string>>(path).value_or(std::vector<std::string>());
+  std::string text_at(std::string_view key) const { return get<std::string>(key).value_or(""); }
+  std::vector<std::string> texts_at(std::string_view key) const {
+    return get<std::vector<std::string>>(key).value_or(std::vector<std::string>());
   }
 };
 

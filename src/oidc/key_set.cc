@@ -13,29 +13,10 @@
 
 namespace rung::oidc {
 
-namespace {
-
-using Json = nlohmann::json;
-
-constexpr std::size_t kMostKeys = 64;
-constexpr std::size_t kLeastRsaBits = 2048, kMostRsaBits = 8192;
-constexpr std::size_t kBitsOfByte = 8, kBitsOfDigit = 6;  // a digit of base64
-
 struct Algorithm {
   std::string_view name;
   cjose_jwk_ec_curve curve = CJOSE_JWK_EC_INVALID;  // as it is: RSA
 };
-
-// What a token may be signed with: public keys alone, so never `none`, never a shared secret (HS256).
-constexpr std::array<Algorithm, 9> kAlgorithms{{{"RS256"},
-                                                {"RS384"},
-                                                {"RS512"},
-                                                {"PS256"},
-                                                {"PS384"},
-                                                {"PS512"},
-                                                {"ES256", CJOSE_JWK_EC_P_256},
-                                                {"ES384", CJOSE_JWK_EC_P_384},
-                                                {"ES512", CJOSE_JWK_EC_P_521}}};
 
 struct ReleaseKey {
   void operator()(cjose_jwk_t* key) const { cjose_jwk_release(key); }
@@ -51,6 +32,25 @@ struct Key {
     return curve == algorithm.curve && (alg.empty() || alg == algorithm.name);
   }
 };
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostKeys = 64;
+constexpr std::size_t kLeastRsaBits = 2048, kMostRsaBits = 8192;
+constexpr std::size_t kBitsOfByte = 8, kBitsOfDigit = 6;  // a digit of base64
+
+// What a token may be signed with: public keys alone, so never `none`, never a shared secret (HS256).
+constexpr std::array<Algorithm, 9> kAlgorithms{{{"RS256"},
+                                                {"RS384"},
+                                                {"RS512"},
+                                                {"PS256"},
+                                                {"PS384"},
+                                                {"PS512"},
+                                                {"ES256", CJOSE_JWK_EC_P_256},
+                                                {"ES384", CJOSE_JWK_EC_P_384},
+                                                {"ES512", CJOSE_JWK_EC_P_521}}};
 
 struct ReleaseJws {
   void operator()(cjose_jws_t* jws) const { cjose_jws_release(jws); }
