@@ -185,6 +185,7 @@ namespace {
 constexpr Ms kTryAgain{1000};   // after an error
 constexpr Ms kAtOnce{1};        // there may be more
 constexpr Ms kNearly{20};       // the table's clock differs from ours
+constexpr Ms kMadeUpFor{200};   // a step that is late by more makes the following ones late
 constexpr Ms kTakenOver{1000};  // overdue for longer: another instance has taken it over
 constexpr Ms kLease{10'000};    // another instance may take over a step this old
 
@@ -268,7 +269,10 @@ void BulkRunner::note(const Bulk& bulk, const BulkProgress& progress) {
     if (go != Go::stop) log::info("bulk completed", {{"bulk", bulk.id}});
     due_.erase(bulk.id);
   } else if (rate > 0) {
-    due_[bulk.id] = sidecar_.loop.clock().boot() + Ms{static_cast<std::int64_t>(1000 * many / rate)};
+    // As bulk_step counts it: from when this step was due, so that the time a step takes costs no rate.
+    const BootMs now = sidecar_.loop.clock().boot();
+    BootMs& due = due_.try_emplace(bulk.id, now).first->second;
+    due = std::max(due, now - kMadeUpFor) + Ms{static_cast<std::int64_t>(1000 * many / rate)};
   }
 }
 

@@ -217,6 +217,23 @@ TEST_F(BridgeTest, ADrainEndsAlthoughItMeetsAClaimOfManyBytes) {
   EXPECT_TRUE(until([&] { return drained; }));
 }
 
+// The first step is found by the poll; the time that each step takes is made up for.
+TEST_F(BridgeTest, ABulkKeepsTheRateThatWasAskedFor) {
+  start();
+  submit("orders", Ms{3'600'000}, 60);
+  const auto store = open_memory_store(db_);
+  NewBulk asked;
+  asked.action = BulkAction::cancel;
+  asked.filter.queue = "orders";
+  asked.rate = 10;
+  asked.who = "ann";
+  const Bulk bulk = store->create_bulk(asked).value();
+  const auto done = [&] { return store->bulk(bulk.id).value().value().done; };
+  ASSERT_TRUE(until([&] { return done() > 0; }));
+  EXPECT_FALSE(until([&] { return done() == 60; }, Ms{5700})) << "a rate is the most";
+  EXPECT_TRUE(until([&] { return done() == 60; }, Ms{400}));
+}
+
 TEST_F(BridgeTest, ParkedCopiesOnTheirWayAreBoundedInBytes) {
   start();
   broker_.hold_confirms();
