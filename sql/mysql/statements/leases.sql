@@ -73,7 +73,7 @@ UPDATE rung_shards SET taken_over_at = IF(owner <> :node, UTC_TIMESTAMP(3), take
 WHERE id IN (:shards)
 
 -- name: leases_renew
--- Needs no transaction. If it matches fewer rows than :leases, the caller reads with for_update which are held.
+-- Needs no transaction. If it matches fewer rows than :leases, the caller reads with leases_held, FOR UPDATE, which are held.
 UPDATE rung_shards SET expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
 WHERE id IN (:shards) AND (id, epoch) IN (:leases) AND owner = :node AND expires_at > UTC_TIMESTAMP(3)
 

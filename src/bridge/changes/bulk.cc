@@ -269,10 +269,11 @@ void BulkRunner::note(const Bulk& bulk, const BulkProgress& progress) {
     if (go != Go::stop) log::info("bulk completed", {{"bulk", bulk.id}});
     due_.erase(bulk.id);
   } else if (rate > 0) {
-    // As bulk_step counts it: from when this step was due, so that the time a step takes costs no rate.
+    // As bulk_step counts it: from when this step was due, so that the time a step takes costs no rate. It
+    // may have come before that, if a person has raised the rate.
     const BootMs now = sidecar_.loop.clock().boot();
     BootMs& due = due_.try_emplace(bulk.id, now).first->second;
-    due = std::max(due, now - kMadeUpFor) + Ms{static_cast<std::int64_t>(1000 * many / rate)};
+    due = std::clamp(due, now - kMadeUpFor, now) + Ms{static_cast<std::int64_t>(1000 * many / rate)};
   }
 }
 

@@ -5,7 +5,7 @@
 //                   ParkedCopies: copies owed to <prefix>.parked
 //                   steps of bulks (bulk.h), changes of the counts of causes
 //   each second     SilenceCheck: expired silence -> presumed success, or the next level
-//   (these three if the poll has found that rows wait)
+//   (all of these only if the poll has found that rows wait)
 //   at a takeover and every ten seconds  StrandedTasks: tasks left in `publishing` -> the same attempt
 //   again; queues of what awaits an answer -> attachments
 // Thread: the loop's.

@@ -199,6 +199,7 @@ std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
 
 // HMAC as RFC 2104 defines it, for a key shorter than a block.
 std::string DeliveryTokens::mac(TaskId id, std::string_view said) const {
+  static_assert(kKeyBytes <= kHashBlock);
   const auto padded_key = [&](char pad) {
     std::string block(kHashBlock, pad);
     std::ranges::transform(key_, block.begin(), [&](char c) { return static_cast<char>(c ^ pad); });
