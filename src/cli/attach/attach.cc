@@ -209,12 +209,26 @@ AttachOutcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const s
           fmt::format("queue {} is detached: policy {} was removed", queue, name), std::nullopt};
 }
 
+// An error that ends the work is the outcome of each queue that has none by then.
+template <typename Work>
+std::vector<AttachOutcome> outcomes_of(const std::vector<std::string>& queues, Work work) {
+  std::vector<AttachOutcome> done;
+  try {
+    work(done);
+  } catch (const Failed& why) {
+    for (const std::string& queue : queues) {
+      if (std::ranges::find(done, queue, &AttachOutcome::queue) == done.end())
+        done.push_back(failed(queue, why.exit, why.what()));
+    }
+  }
+  return done;
+}
+
 // `named`: the user named these queues. Otherwise it skips queues that a policy cannot attach, and those
 // whose dead letters already go elsewhere.
-std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broker,
-                                         const std::vector<std::string>& queues, bool named) {
+void attach_each(QueueAdmin& admin, const BrokerOptions& broker, const std::vector<std::string>& queues,
+                 bool named, std::vector<AttachOutcome>& done) {
   const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
-  std::vector<AttachOutcome> done;
   std::vector<std::pair<std::string, sidecar::AttachPlan>> to_put;
   for (const std::string& queue : queues) {
     const QueueFacts* facts = vhost.find(queue);
@@ -234,34 +248,41 @@ std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions&
   const bool any = std::ranges::any_of(
       done, [](const AttachOutcome& o) { return std::string_view(o.result) == "already attached"; });
   if (!to_put.empty() || any) declare_topology(admin, broker);
+  std::vector<AttachOutcome> put;  // outcomes once their policies are in effect
   std::map<std::string, std::string> waiting;
   for (const auto& [queue, plan] : to_put) {
-    if (auto put = admin.put(plan.policy)) {
+    if (auto written = admin.put(plan.policy)) {
       waiting[queue] = plan.policy.name;
-      done.push_back(attached(admin, queue, plan));
-      done.back().notes = notes_of(*vhost.find(queue), vhost.policies);
+      put.push_back(attached(admin, queue, plan));
+      put.back().notes = notes_of(*vhost.find(queue), vhost.policies);
     } else {
-      done.push_back(failed(queue, put.error()));
+      done.push_back(failed(queue, written.error()));
     }
   }
   wait_until_effective(admin, waiting);
-  for (AttachOutcome& outcome : done) {
+  for (AttachOutcome& outcome : put) {
     const auto it = waiting.find(outcome.queue);
-    if (it == waiting.end()) continue;
-    outcome = failed(outcome.queue, kUserError,
-                     fmt::format("policy {} is set but not in effect for queue {}: another policy of the "
-                                 "same or a higher priority is (rabbitmqctl list_policies)",
-                                 it->second, outcome.queue));
+    done.push_back(it == waiting.end()
+                       ? std::move(outcome)
+                       : failed(outcome.queue, kUserError,
+                                fmt::format("policy {} is set but not in effect for queue {}: another policy "
+                                            "of the same or a higher priority is (rabbitmqctl list_policies)",
+                                            it->second, outcome.queue)));
   }
-  return done;
+}
+
+std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broker,
+                                         const std::vector<std::string>& queues, bool named) {
+  return outcomes_of(
+      queues, [&](std::vector<AttachOutcome>& done) { attach_each(admin, broker, queues, named, done); });
 }
 
 std::vector<AttachOutcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broker,
                                          const std::vector<std::string>& queues) {
-  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
-  std::vector<AttachOutcome> done;
-  for (const std::string& queue : queues) done.push_back(detach_one(admin, broker, queue, vhost));
-  return done;
+  return outcomes_of(queues, [&](std::vector<AttachOutcome>& done) {
+    const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
+    for (const std::string& queue : queues) done.push_back(detach_one(admin, broker, queue, vhost));
+  });
 }
 
 struct AttachOptions {
