@@ -5,8 +5,6 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
-#include <array>
 #include <clocale>
 #include <csignal>
 #include <exception>
@@ -14,7 +12,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "src/cli/shared/command.h"
 #include "src/http/api.h"
@@ -45,24 +42,9 @@ std::string command_name(const CLI::App& app) {
   return "rung";
 }
 
-// What options were called before, of a command or of all: they are still taken.
-constexpr std::array<std::array<std::string_view, 3>, 6> kFormer{{
-    {"", "--even-reported", "--include-reported"},
-    {"", "--even-replaced", "--include-replaced"},
-    {"", "--silence-held", "--outcome-unknown"},
-    {"list", "--all", "--all-pages"},
-    {"nodes", "--all", "--include-ended"},
-    {"causes", "--all", "--include-ended"},
-}};
-
-int parse(CLI::App& app, std::vector<std::string> words, const int& exit) {
-  for (const auto& [command, former, now] : kFormer) {
-    if (command.empty() || std::ranges::find(words, command) != words.end())
-      std::ranges::replace(words, former, now);
-  }
-  std::ranges::reverse(words);  // as CLI11 takes them
+int parse(CLI::App& app, int argc, char** argv, const int& exit) {
   try {
-    app.parse(std::move(words));
+    app.parse(argc, argv);
     return exit;
   } catch (const CLI::Success& success) {  // --help, --version
     std::ostringstream text;
@@ -111,7 +93,7 @@ int main(int argc, char** argv) {
     });
     if (argc > 1 && std::string_view(argv[1]) == "__complete")
       return rung::cli::complete(app, {argv + 2, argv + argc});
-    return parse(app, {argv + std::min(argc, 1), argv + argc}, exit);
+    return parse(app, argc, argv, exit);
   } catch (const rung::cli::Failed& e) {
     // Without a text it has been told.
     return *e.what() == '\0' ? e.exit : rung::cli::report_error(e.exit, e.what());

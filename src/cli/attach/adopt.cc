@@ -130,7 +130,7 @@ void add_adopt(CLI::App& app, int* exit) {
       "that nothing else serves the broker or the database. See docs/operations.md.",
       Takes::json);
   add_flag(c, "-y,--yes", "Change both sides; without it, only show them");
-  c.callback([exit, &c] { *exit = adopt(c.count("--yes") > 0); });
+  c.callback([exit, &c] { *exit = adopt(is_on(c, "--yes")); });
 }
 
 }  // namespace rung::cli

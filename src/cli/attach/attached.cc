@@ -39,7 +39,7 @@ Json line_of(const Config& config, const rabbit::Vhost& vhost, const std::string
                {"drift", api::text_or_null(plan.drift)},
                {"why_not", yes ? Json() : Json(plan.answer.detail)},
                {"reason", describe(plan.answer)},
-               {"command", api::text_or_null(plan.command)},
+               {"command", how == Attached::unknown ? Json() : api::text_or_null(plan.command)},
                {"notes", Json::array()}};
   if (facts == nullptr || !(yes || configured)) return json;
   for (const QueueNote& note : target_notes(*facts, vhost.policies))

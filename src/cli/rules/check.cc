@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -50,7 +51,10 @@ int explain(const CLI::App& c, std::span<const Field> fields, const std::string&
     return print_answer(api::explain_failure(request, rules, config.store.cause_rules.get()),
                         [&](const Json& explained) { return lines(to_text(explained, queue, rules), 0); });
   } catch (const api::Problem& e) {
-    throw Failed(kUserError, "--" + e.detail);
+    throw Failed(error_of({e.status, e.json("")}, [&](std::string_view member) {
+      const auto field = std::ranges::find(fields, member, &Field::member);
+      return field == fields.end() ? option_for(member) : flag_of(*field);
+    }));
   }
 }
 
@@ -117,9 +121,9 @@ void add_check(CLI::App& app, int* exit) {
   for (const Field& field : kFailure) c.get_option(flag_of(field))->needs(with);
   c.callback([exit, &c] {
     const std::string queue = value_of(c, "--queue");
-    *exit = c.count("--explain") > 0 ? explain(c, kFailure, queue)
-            : queue.empty()          ? check()
-                                     : explain_queue(queue);
+    *exit = is_on(c, "--explain") ? explain(c, kFailure, queue)
+            : queue.empty()       ? check()
+                                  : explain_queue(queue);
   });
 }
 

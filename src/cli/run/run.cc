@@ -90,7 +90,7 @@ void add_healthcheck(CLI::App& app, int* exit) {
   add_fields(c, {&kTimeout, 1});
   c.callback([exit, &c] {
     const auto timeout = levels::parse_duration(value_of(c, "--timeout"));
-    *exit = healthcheck(c.count("--live") > 0, timeout.value_or(Ms{3000}));
+    *exit = healthcheck(is_on(c, "--live"), timeout.value_or(Ms{3000}));
   });
 }
 

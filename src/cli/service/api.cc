@@ -71,12 +71,14 @@ std::string option_for(std::string_view member) {
   return "--" + flag;
 }
 
-Error error_of(const Answer& answer) {
-  std::string what = answer.text("detail");
-  if (const Json& errors = part_of(answer.json, "errors"); errors.is_array() && !errors.empty())
-    what = clean_utf8(option_for(text_of(errors.front(), "field")) + ": " + text_of(errors.front(), "detail"),
-                      kMostShown);
-  return {answer.status == 404 ? Error::Kind::not_found : Error::Kind::permanent, std::move(what)};
+Error error_of(const Answer& answer, const std::function<std::string(std::string_view)>& name) {
+  std::string what;
+  for (const Json& one : part_of(answer.json, "errors")) {
+    const std::string member = name(text_of(one, "field"));
+    what += (what.empty() ? "" : "; ") + (member.empty() ? "" : member + ": ") + text_of(one, "detail");
+  }
+  return {answer.status == 404 ? Error::Kind::not_found : Error::Kind::permanent,
+          what.empty() ? answer.text("detail") : clean_utf8(what, kMostShown)};
 }
 
 Result<Json> Api::good(Result<Answer> answer) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -72,8 +73,9 @@ class Api {
 
 // The option of a member of a request: "due_before" -> "--due-before".
 std::string option_for(std::string_view member);
-// Of a wrong member of the request it names the option.
-Error error_of(const Answer& answer);
+// Why it is not good: all that is wrong with members of the request, each with what `name` calls the member
+// ("" = without a name), else the detail.
+Error error_of(const Answer& answer, const std::function<std::string(std::string_view)>& name = option_for);
 
 // "/v1/tasks" + {"queue", "a b"} -> "/v1/tasks?queue=a%20b"; empty values are left out.
 using Parameters = std::vector<std::pair<std::string, std::string>>;

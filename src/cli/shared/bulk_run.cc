@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "levels/duration.h"
+#include "src/api/base/message.h"
 #include "src/api/tasks/filter.h"
 #include "src/bridge/changes/bulk.h"
 #include "src/cli/service/api.h"
@@ -361,7 +362,7 @@ int make_bulk(const CLI::App& c, const BulkOptions& options, BulkAction action, 
   asked.action = action;
   api::FieldErrors wrong;
   asked.filter = api::read_filter(read_params(c, options.filter, session.now), "", wrong);
-  if (!wrong.empty()) throw Failed(kUserError, option_for(wrong.front().field) + ": " + wrong.front().detail);
+  if (!wrong.empty()) throw Failed(error_of({400, api::Problem(wrong).json("")}));
   request["action"] = to_word(action);
   request["filter"] = api::filter_json(of_bulk(asked));
   read_fields(c, options.request, session.now, request);

@@ -115,6 +115,9 @@ std::string wrong_value(const Field& field, const std::string& text) {
       if (equals == std::string::npos || equals == 0 || empty) return "'" + text + "' is not NAME=VALUE";
       break;
     }
+    case Is::name:
+      if (text.empty()) return "is empty: give a value, or leave the option out";
+      break;
     default:
       break;
   }
@@ -125,6 +128,7 @@ void add_value(const Field& field, const std::string& text, EpochMs now, Json& r
   const auto member = [&]() -> Json& { return request[Json::json_pointer("/" + std::string(field.member))]; };
   switch (field.is) {
     case Is::text:
+    case Is::name:
     case Is::word:
     case Is::duration:
       if (!text.empty()) member() = text;
@@ -139,8 +143,7 @@ void add_value(const Field& field, const std::string& text, EpochMs now, Json& r
       member() = std::strtod(text.c_str(), nullptr);
       return;
     case Is::flag:
-      member() = true;
-      return;
+      return;  // read_fields()
     case Is::words:
       member() =
           text_of(request, field.member) + (request.contains(std::string(field.member)) ? "," : "") + text;
@@ -151,10 +154,12 @@ void add_value(const Field& field, const std::string& text, EpochMs now, Json& r
     case Is::pairs:
       member()[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
       return;
-    case Is::headers:
-      request[std::string(api::kHeaderParam) + text.substr(0, text.find('='))] =
-          text.substr(text.find('=') + 1);
+    case Is::headers: {
+      const std::string name = std::string(api::kHeaderParam) + text.substr(0, text.find('='));
+      if (request.contains(name)) throw Failed(kUserError, option_for(name) + ": given twice");
+      request[name] = text.substr(text.find('=') + 1);
       return;
+    }
     case Is::past:
       member() = to_rfc3339(*parse_when(text, now, Direction::past));
       return;
@@ -195,9 +200,13 @@ CLI::Option& add_flag(CLI::App& c, const std::string& flags, const std::string& 
   return *c.add_flag(flags, help);
 }
 
+bool is_on(const CLI::App& c, const std::string& flag) { return c.get_option(flag)->as<bool>(); }
+
 std::string given_of(const CLI::App& c, std::span<const Field> fields) {
   for (const Field& field : fields) {
-    if (c.count(flag_of(field)) > 0) return flag_of(field);
+    Json request = Json::object();
+    read_fields(c, {&field, 1}, EpochMs{}, request);
+    if (!request.empty()) return flag_of(field);
   }
   return {};
 }
@@ -209,6 +218,7 @@ std::string value_of(const CLI::App& c, const std::string& option) {
 
 void read_fields(const CLI::App& c, std::span<const Field> fields, EpochMs now, Json& request) {
   for (const Field& field : fields) {
+    if (field.is == Is::flag && is_on(c, flag_of(field))) request[std::string(field.member)] = true;
     for (const std::string& text : c.get_option(flag_of(field))->results())
       add_value(field, text, now, request);
   }
@@ -227,9 +237,10 @@ namespace {
 
 Field field_of(const api::Param& param) {
   using Of = api::Param::Is;
-  Field field{param.name, Is::text, "TEXT", param.help, {}, param.words};
+  Field field{param.name, Is::name, "TEXT", param.help, {}, param.words};
   if (param.name == "queue") field.type = "QUEUE";
   if (param.name == "first_failed_after") field.flags = "--first-failed-after,--since";
+  if (param.name == "outcome_unknown") field.flags = "--outcome-unknown,--silence-held";
   switch (param.is) {
     case Of::word:
       // "only ...: true"

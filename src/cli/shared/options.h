@@ -34,11 +34,12 @@ tl::expected<EpochMs, std::string> parse_until(std::string_view text, EpochMs no
 
 // What a value must be.
 enum class Is : std::uint8_t {
-  text,      // UTF-8
+  text,      // UTF-8; empty: as if it was not given
+  name,      // UTF-8, not empty
   reason,    // a text for people: what is not UTF-8 is replaced
   number,    // an integer from `least` to `most`
   real,      // the same, with a fraction
-  flag,      // none: true
+  flag,      // none: true; "=false" takes it back
   word,      // one of `words`
   words,     // several of them, separated by commas
   list,      // texts: the option can be repeated
@@ -64,11 +65,13 @@ struct Field {
 void add_fields(CLI::App& command, std::span<const Field> fields, const std::string& group = "Options");
 std::string flag_of(const Field& field);  // "--max-attempts"
 CLI::Option& add_flag(CLI::App& command, const std::string& flags, const std::string& help);
-// The first one that was given: its option; "" = none was.
+// Whether a flag was given, and not as --yes=false.
+bool is_on(const CLI::App& command, const std::string& flag);
+// The first one that adds something to the request: its option; "" = none does.
 std::string given_of(const CLI::App& command, std::span<const Field> fields);
 // The value of an option; "" = it was not given.
 std::string value_of(const CLI::App& command, const std::string& option);
-// Adds what was given to the request.
+// Adds what was given to the request. A header that was given twice ends the command.
 void read_fields(const CLI::App& command, std::span<const Field> fields, EpochMs now, Json& request);
 // The same, as parameters of a query.
 Parameters read_params(const CLI::App& command, std::span<const Field> fields, EpochMs now);

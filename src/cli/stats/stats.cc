@@ -258,7 +258,7 @@ void add_nodes(CLI::App& app, int* exit) {
       "A node is live while it renews its lease, dead once the lease has expired, and left after a clean\n"
       "shutdown. OVERDUE counts scheduled tasks that are due. For a health check use rung stats.");
   auto ended = std::make_shared<bool>(false), watch = std::make_shared<bool>(false);
-  c.add_flag("--include-ended", *ended, "Include nodes that ended over a day ago");
+  c.add_flag("--include-ended,--all", *ended, "Include nodes that ended over a day ago");
   add_watch(c, *watch);
   c.callback([=] {
     *exit = open_and_draw(*watch, "", [&](Session& session) { return show_nodes(session, *ended); });

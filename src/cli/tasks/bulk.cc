@@ -166,7 +166,7 @@ void add_bulk(CLI::App& app, int* exit) {
         bulk, exit, action, summary, footer, [action, to, fields](std::int64_t id, const CLI::App& command) {
           Json request = Json::object();
           read_fields(command, fields, EpochMs{}, request);
-          return control(id, action, to, request, action == "resume" && command.count("--detach") > 0);
+          return control(id, action, to, request, action == "resume" && is_on(command, "--detach"));
         });
     add_fields(c, fields);
     return c;

@@ -219,7 +219,7 @@ void add_causes(CLI::App& app, int* exit) {
   o->fields = params_of("listCauses", {"with_tasks"});
   c.add_option("CAUSE", o->cause, "Show only this one, with its tasks by each of index_headers");
   add_fields(c, o->fields);
-  c.add_flag("--include-ended", o->ended, "Include causes of which no task is under way or parked");
+  c.add_flag("--include-ended,--all", o->ended, "Include causes of which no task is under way or parked");
   add_page(c, o->page);
   add_watch(c, o->watch);
   c.require_subcommand(0, 1);

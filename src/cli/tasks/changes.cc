@@ -19,10 +19,11 @@ constexpr Field kReason{"reason", Is::reason, "TEXT", "Why; recorded in the task
 constexpr Field kReasonToo{"reason", Is::reason, "TEXT",
                            "Why; recorded in the task's audit, and as its last error"};
 constexpr Field kIncludeReported{"include_reported", Is::flag, "",
-                                 "Also tasks whose success was reported, not only presumed"};
+                                 "Also tasks whose success was reported, not only presumed",
+                                 "--include-reported,--even-reported"};
 constexpr Field kTarget[] = {
-    {"queue", Is::text, "QUEUE", "Send to this queue instead", "--to-queue"},
-    {"exchange", Is::text, "NAME", "Send to this exchange instead", "--to-exchange"},
+    {"queue", Is::name, "QUEUE", "Send to this queue instead", "--to-queue"},
+    {"exchange", Is::name, "NAME", "Send to this exchange instead", "--to-exchange"},
     {"routing_key", Is::text, "KEY", "The routing key for --to-exchange", "--to-routing-key"}};
 
 // What the command line says.
@@ -70,8 +71,7 @@ Change change(Api& api, const std::string& id, const Wish& wish) {
   if (answer->status == 404) return {id, "not found", std::string(kNoSuchTask)};
   if (answer->status != 400 && answer->status != 403 && answer->status != 409)
     throw Failed(error_of(*answer));
-  const Json& errors = part_of(answer->json, "errors");
-  return {id, "refused", errors.empty() ? answer->text("detail") : text_of(errors.front(), "detail")};
+  return {id, "refused", error_of(*answer, [](std::string_view) { return std::string(); }).message};
 }
 
 void print_change(const Change& change, Session& session) {
@@ -216,14 +216,15 @@ void add_redrive(CLI::App& app, int* exit) {
       "A presumed success can be sent again, too; a reported one only with --include-reported.",
       {kReason,
        kIncludeReported,
-       {"include_replaced", Is::flag, "", "With retry-ids: also tasks that an edited copy has replaced"}},
+       {"include_replaced", Is::flag, "", "With retry-ids: also tasks that an edited copy has replaced",
+        "--include-replaced,--even-replaced"}},
       BulkAction::redrive);
   CLI::App& c = o->command;
   c.alias("retry");
   add_fields(c, kTarget, "Where to");
   c.get_option("--to-queue")->excludes("--to-exchange")->excludes("--to-routing-key");
   c.callback([o, exit] {
-    if (o->ids.empty() && o->command.count("--include-replaced") > 0)
+    if (o->ids.empty() && is_on(o->command, "--include-replaced"))
       throw Failed(kUserError, "--include-replaced needs retry-ids, not a filter");
     Json elsewhere = Json::object();
     read_fields(o->command, kTarget, EpochMs{}, elsewhere);
@@ -279,8 +280,8 @@ void add_finish(CLI::App& app, int* exit) {
       BulkAction::fail);
   CLI::App& c = o->command;
   CLI::Option_group& how = *c.add_option_group("how");
-  add_flag(how, "--succeeded", "The attempt succeeded");
-  add_flag(how, "--failed", "The attempt failed: next level, or parked");
+  add_flag(how, "--succeeded", "The attempt succeeded").disable_flag_override();
+  add_flag(how, "--failed", "The attempt failed: next level, or parked").disable_flag_override();
   how.require_option(1);
   c.callback([o, exit, &c] {
     const bool succeeded = c.count("--succeeded") > 0;

@@ -103,10 +103,7 @@ int send(Session& session, const EditOptions& o, const Json& task, const Json& r
     return tell(session, o, "duplicate",
                 "it was replaced by task " + text_of(answer.json, "retry_id") + " already, with this message",
                 answer.json);
-  const Json& errors = part_of(answer.json, "errors");
-  for (const Json& one : errors)
-    report_error(kUserError, option_for(text_of(one, "field")) + ": " + text_of(one, "detail"));
-  if (!errors.empty()) return kUserError;
+  if (!part_of(answer.json, "errors").empty()) throw Failed(error_of(answer));
   const auto original = session.api->get(path_of(task));
   if (!original && original.error().kind != Error::Kind::not_found) throw Failed(original.error());
   const std::string why = answer.status == 404 ? std::string(kNoSuchTask) : answer.text("detail");

@@ -132,7 +132,7 @@ void add_list(CLI::App& app, int* exit) {
   add_fields(c, {&kSort, 1});
   o->fields.push_back(kSort);
   add_page(c, o->page);
-  CLI::Option* all = c.add_flag("--all-pages", o->all, "All pages")->excludes("--limit");
+  CLI::Option* all = c.add_flag("--all-pages,--all", o->all, "All pages")->excludes("--limit");
   CLI::Option* count = c.add_flag("--count", o->count, "Print only the number of tasks")->excludes(all);
   add_count_by(c, o->by)->needs(count);
   add_watch(c, o->watch)->excludes(all)->excludes("--count");

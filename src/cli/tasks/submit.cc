@@ -97,14 +97,11 @@ Submitted result_of(const Json& json, const Json& task, const std::string& place
     return {"conflict",
             "message-id " + message_id + " belongs to task " + id + ", which has different content", id};
   }
-  std::string wrong;
-  for (const Json& one : part_of(error.json, "errors")) {
-    std::string field = text_of(one, "field");
-    if (field.starts_with(place + ".")) field.erase(0, place.size() + 1);
-    if (field == place) field = "body";
-    wrong += (wrong.empty() ? "" : "; ") + field + ": " + text_of(one, "detail");
-  }
-  return {"refused", wrong.empty() ? error.text("detail") : clean_utf8(wrong, 4000), "", status == 400};
+  const auto name = [&](std::string_view field) {
+    if (field.starts_with(place + ".")) field.remove_prefix(place.size() + 1);
+    return std::string(field == place ? "body" : field);
+  };
+  return {"refused", error_of(error, name).message, "", status == 400};
 }
 
 // A result for each, in order; those that are wrong do not keep the others from being written. Error: why it

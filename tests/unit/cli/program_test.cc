@@ -86,6 +86,13 @@ TEST_F(Program, WhichEntryAQueueFollows) {
       nlohmann::json::parse(rung({"check", "-c", config, "--queue", "x", "--json"}).out)["entry"].is_null());
   EXPECT_THAT(rung({"check", "-c", config, "--explain", "--queue", "orders.eu"}).out,
               HasSubstr("level 1 of 5 of ladder quick"));
+  EXPECT_THAT(rung({"check", "-c", config, "--explain=false", "--queue", "orders.eu"}).out,
+              HasSubstr("follows queues.orders.*"));
+  EXPECT_THAT(rung({"check", "-c", config, "--explain", "--queue", "orders.eu", "--type",
+                    std::string(256, 't'), "--tag", std::string(256, 't')})
+                  .err,
+              AllOf(HasSubstr("rung: --type: "), HasSubstr("; --tag: ")))
+      << "each mistake, with its option";
   EXPECT_EQ(nlohmann::json::parse(rung({"check", "-c", config, "--json"}).out)["queues"][0]["name"],
             "orders.*");
 }
@@ -179,6 +186,15 @@ TEST_F(Program, WhatNoServerNeedsToBeAskedFor) {
   const std::pair<std::vector<std::string>, std::string> mistakes[] = {
       {{"cancel"}, "no tasks selected"},
       {{"cancel", "1", "--queue", "q"}, "cannot be combined"},
+      // A filter without a condition would be for all tasks.
+      {{"cancel", "--queue", "", "--yes"}, "--queue: is empty: give a value, or leave the option out"},
+      {{"discard", "--error", "", "--yes"}, "--error: is empty"},
+      {{"fire", "--state", "", "--yes"}, "--state: "},
+      {{"finish", "--succeeded", "--due-before", "", "--yes"}, "--due-before: "},
+      {{"cancel", "--outcome-unknown=false", "--yes"}, "no tasks selected"},
+      {{"list", "--tag", ""}, "--tag: is empty"},
+      {{"redrive", "1", "--to-queue", ""}, "--to-queue: is empty"},
+      {{"cancel", "--header", "a=1", "--header", "a=2", "--yes"}, "--header a: given twice"},
       {{"cancel", "1", "--dry-run"}, "needs a filter"},
       {{"fire", "--queue", "q"}, "use --yes"},
       {{"reschedule", "1", "--delay", "soon"}, "--delay: "},
@@ -192,6 +208,24 @@ TEST_F(Program, WhatNoServerNeedsToBeAskedFor) {
     EXPECT_EQ(count_lines(ran.err), 1U) << ran.err;
     EXPECT_THAT(ran.err, HasSubstr(what));
   }
+}
+
+// A value is never taken for one.
+TEST_F(Program, AFormerNameOfAnOptionIsTaken) {
+  const std::string config = good();
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"list", "--all", "--silence-held"},
+                                             {"nodes", "--all"},
+                                             {"causes", "--all"},
+                                             {"redrive", "1", "--even-reported", "--even-replaced"},
+                                             {"list", "--tag", "nodes", "--error", "--all"}}) {
+    std::vector<std::string> with = words;
+    with.insert(with.end(), {"-c", config});
+    const Ran ran = rung(with);
+    EXPECT_EQ(ran.exit, 2) << words[0] << ": " << ran.err;  // as far as the database, which is not there
+  }
+  EXPECT_EQ(rung({"attach", "--all", "-c", config, "--group", "nodes"}).err.find("include-ended"),
+            std::string::npos);
 }
 
 TEST_F(Program, CheckPrintsTheLadders) {
