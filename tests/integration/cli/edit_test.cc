@@ -84,7 +84,7 @@ TEST_F(Edit, TheChildHasTheNewMessageAndTheOriginalSaysSo) {
   EXPECT_THAT(rung({"show", child.str()}).out, HasSubstr("replaces      retry-id " + id.str()));
   EXPECT_EQ(db.value("SELECT replaced_by FROM retry_current WHERE retry_id = " + id.str()), child.str());
 
-  const json change = rung_json({"audit", id.str()})["changes"][0];
+  const json change = rung_json({"audit", id.str()})["audit"][0];
   EXPECT_EQ(change["what"], "edit");
   EXPECT_EQ(change["reason"], "the city was missing");
   EXPECT_EQ(change["after"]["headers"],

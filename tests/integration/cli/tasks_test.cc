@@ -170,7 +170,7 @@ TEST_F(Tasks, TheHistoryTellsWhoRedroveItAndWhy) {
   EXPECT_LT(redrive, finish) << text;
   EXPECT_NE(finish, std::string::npos) << text;
   EXPECT_THAT(text, AllOf(HasSubstr(": bank is back\n"), HasSubstr(": by phone\n")));
-  const json changes = rung_json({"audit", id.str()})["changes"];
+  const json changes = rung_json({"audit", id.str()})["audit"];
   ASSERT_EQ(changes.size(), 2U);
   EXPECT_EQ(changes[0]["what"], "redrive");
   EXPECT_EQ(changes[0]["reason"], "bank is back");

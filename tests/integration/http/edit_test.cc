@@ -48,7 +48,7 @@ TEST_F(HttpEdit, TheEditedMessageIsDeliveredInPlaceOfTheParkedOne) {
   const json after = task(id);
   EXPECT_EQ(after.at("state"), "discarded");
   EXPECT_EQ(after.at("replaced_by"), child);
-  const json change = get("/v1/tasks/" + id + "/audit").json().at("changes").at(0);
+  const json change = get("/v1/tasks/" + id + "/audit").json().at("audit").at(0);
   EXPECT_EQ(change.at("what"), "edit");
   EXPECT_EQ(change.at("reason"), "the city was missing");
   EXPECT_EQ(change.at("after").at("headers"),

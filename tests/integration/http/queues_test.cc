@@ -122,7 +122,7 @@ TEST_F(HttpQuery, EachListHasPages) {
                                                         {"/v1/tasks?sort=oldest&", "tasks"},
                                                         {"/v1/tasks?sort=due&", "tasks"},
                                                         {task + "/history?", "attempts"},
-                                                        {task + "/audit?", "changes"},
+                                                        {task + "/audit?", "audit"},
                                                         {"/v1/queues?", "queues"},
                                                         {"/v1/bulks?", "bulks"},
                                                         {"/v1/nodes?all=true&", "nodes"}}) {

@@ -103,7 +103,7 @@ http:
         self.assertEqual(created.status, 201, created.text)
         task = created.json["retry_id"]
         self.assertEqual(self.call(token, f"/v1/tasks/{task}/cancel", {"reason": "paid"}).status, 200)
-        who = self.call(token, f"/v1/tasks/{task}/audit").json["changes"][0]["who"]
+        who = self.call(token, f"/v1/tasks/{task}/audit").json["audit"][0]["who"]
         self.assertRegex(who, r"^alice, 127\.0\.0\.1 \(http, oidc sub [\w.@+-]{1,40}\)$")
         body = self.call(token, f"/v1/tasks/{task}/body")
         self.assertEqual((body.status, body.json["needs_role"]), (403, "editor"))
