@@ -217,7 +217,7 @@ TEST_F(BridgeTest, ADrainEndsAlthoughItMeetsAClaimOfManyBytes) {
   EXPECT_TRUE(until([&] { return drained; }));
 }
 
-// The first step is found by the poll; the time that each step takes is made up for.
+// The first step is found by the poll. What a step takes, and up to 200 ms of that, is made up for.
 TEST_F(BridgeTest, ABulkKeepsTheRateThatWasAskedFor) {
   start();
   submit("orders", Ms{3'600'000}, 60);
@@ -230,8 +230,8 @@ TEST_F(BridgeTest, ABulkKeepsTheRateThatWasAskedFor) {
   const Bulk bulk = store->create_bulk(asked).value();
   const auto done = [&] { return store->bulk(bulk.id).value().value().done; };
   ASSERT_TRUE(until([&] { return done() > 0; }));
-  EXPECT_FALSE(until([&] { return done() == 60; }, Ms{5700})) << "a rate is the most";
-  EXPECT_TRUE(until([&] { return done() == 60; }, Ms{400}));
+  EXPECT_FALSE(until([&] { return done() == 60; }, Ms{5500})) << "a rate is the most";
+  EXPECT_TRUE(until([&] { return done() == 60; }, Ms{600}));
 }
 
 TEST_F(BridgeTest, ParkedCopiesOnTheirWayAreBoundedInBytes) {
