@@ -240,7 +240,6 @@ Field field_of(const api::Param& param) {
   Field field{param.name, Is::name, "TEXT", param.help, {}, param.words};
   if (param.name == "queue") field.type = "QUEUE";
   if (param.name == "first_failed_after") field.flags = "--first-failed-after,--since";
-  if (param.name == "outcome_unknown") field.flags = "--outcome-unknown,--silence-held";
   switch (param.is) {
     case Of::word:
       // "only ...: true"

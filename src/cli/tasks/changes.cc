@@ -19,8 +19,7 @@ constexpr Field kReason{"reason", Is::reason, "TEXT", "Why; recorded in the task
 constexpr Field kReasonToo{"reason", Is::reason, "TEXT",
                            "Why; recorded in the task's audit, and as its last error"};
 constexpr Field kIncludeReported{"include_reported", Is::flag, "",
-                                 "Also tasks whose success was reported, not only presumed",
-                                 "--include-reported,--even-reported"};
+                                 "Also tasks whose success was reported, not only presumed"};
 constexpr Field kTarget[] = {
     {"queue", Is::name, "QUEUE", "Send to this queue instead", "--to-queue"},
     {"exchange", Is::name, "NAME", "Send to this exchange instead", "--to-exchange"},
@@ -216,8 +215,7 @@ void add_redrive(CLI::App& app, int* exit) {
       "A presumed success can be sent again, too; a reported one only with --include-reported.",
       {kReason,
        kIncludeReported,
-       {"include_replaced", Is::flag, "", "With retry-ids: also tasks that an edited copy has replaced",
-        "--include-replaced,--even-replaced"}},
+       {"include_replaced", Is::flag, "", "With retry-ids: also tasks that an edited copy has replaced"}},
       BulkAction::redrive);
   CLI::App& c = o->command;
   c.alias("retry");

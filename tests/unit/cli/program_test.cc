@@ -214,10 +214,9 @@ TEST_F(Program, WhatNoServerNeedsToBeAskedFor) {
 TEST_F(Program, AFormerNameOfAnOptionIsTaken) {
   const std::string config = good();
   for (const std::vector<std::string>& words :
-       std::vector<std::vector<std::string>>{{"list", "--all", "--silence-held"},
+       std::vector<std::vector<std::string>>{{"list", "--all"},
                                              {"nodes", "--all"},
                                              {"causes", "--all"},
-                                             {"redrive", "1", "--even-reported", "--even-replaced"},
                                              {"list", "--tag", "nodes", "--error", "--all"}}) {
     std::vector<std::string> with = words;
     with.insert(with.end(), {"-c", config});
