@@ -93,7 +93,7 @@ struct Reader {
   Reader as(std::string name) const { return {std::move(name), read}; }
   // The same, and `fits` must hold for what is read. `what`: what is wrong otherwise.
   template <typename Fits>
-  Reader where(Fits fits, std::string what) const {
+  Reader where(Fits fits, const std::string& what) const {
     return {type, [read = read, fits, what](Value& v) {
               auto value = read(v);
               if (value && !fits(*value)) value = v.wrong(what);
@@ -107,7 +107,8 @@ Reader<T> own(std::string type, std::optional<T> (*read)(Value&)) {
 }
 // `wanted`: what it should be, with an example. `most`: items; 0 = any number.
 template <typename T>
-Reader<std::vector<T>> list_of(std::string type, std::string wanted, Reader<T> item, std::size_t most = 0) {
+Reader<std::vector<T>> list_of(std::string type, const std::string& wanted, Reader<T> item,
+                               std::size_t most = 0) {
   return {std::move(type), [=](Value& v) -> std::optional<std::vector<T>> {
             if (!v.is_list(wanted, most)) return std::nullopt;
             return v.each(item);
@@ -122,8 +123,8 @@ Reader<std::vector<T>> one_or_list(std::string type, Reader<T> item) {
           }};
 }
 template <typename Map, typename T>
-Reader<Map> map_of(std::string type, std::string wanted, Reader<std::string> key, Reader<T> value,
-                   std::size_t most = 0) {
+Reader<Map> map_of(std::string type, const std::string& wanted, const Reader<std::string>& key,
+                   Reader<T> value, std::size_t most = 0) {
   return {std::move(type), [=](Value& v) -> std::optional<Map> {
             if (!v.is_map(wanted, most)) return std::nullopt;
             std::vector<std::pair<std::string, T>> all;
