@@ -516,7 +516,7 @@ void check_headers(const Message& before, const Changes& changes, const Reserved
 TaskId new_id(EpochMs now) {
   static thread_local std::mt19937_64 engine{std::random_device{}()};
   const std::int64_t first = IdSource::floor(now).value, next = IdSource::floor(now + Ms{1}).value;
-  return {first + static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(next - first))};
+  return {std::uniform_int_distribution(first, next - 1)(engine)};
 }
 
 }  // namespace
