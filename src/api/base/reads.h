@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -111,23 +112,15 @@ struct Bridging {
   std::function<void(std::vector<Event>, bridge::Inserts::ChangeDone)> change;
 };
 
-// Asks somebody who answers on a thread of his own, once or never; none: not within `most`.
+// `ask(done)` starts asynchronous work, which calls `done` with its answer at most once, on any thread.
+// Returns none if that takes longer than `most`; the answer may still come later.
 template <typename T, typename Ask>
 std::optional<T> answer_within(Ms most, const Ask& ask) {
-  struct Pending {  // shared with the callback, for which nobody may wait any longer
-    std::mutex mutex;
-    std::condition_variable there;
-    std::optional<T> answer;  // guarded by mutex
-  };
-  const auto pending = std::make_shared<Pending>();
-  ask([pending](T answer) {
-    const std::lock_guard lock(pending->mutex);
-    pending->answer.emplace(std::move(answer));
-    pending->there.notify_one();
-  });
-  std::unique_lock lock(pending->mutex);
-  pending->there.wait_for(lock, most, [&] { return pending->answer.has_value(); });
-  return std::move(pending->answer);
+  const auto promise = std::make_shared<std::promise<T>>();
+  auto answer = promise->get_future();
+  ask([promise](T value) { promise->set_value(std::move(value)); });
+  if (answer.wait_for(most) != std::future_status::ready) return std::nullopt;
+  return answer.get();
 }
 
 // Hands new tasks and changes to the bridge and waits for the answer. That uses the bridge's leases, fences

@@ -44,6 +44,10 @@ struct Histogram {
 inline constexpr double kLateSeconds[] = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600};
 using Lateness = Histogram<kLateSeconds>;
 
+// By Recognized (src/bridge/intake/intake.h): in the log, in events and in the metrics.
+inline constexpr std::array<const char*, 5> kRecognizedWords{"duplicate", "repeat", "changed", "child",
+                                                             "elsewhere"};
+
 // What is not counted by queue. Who does it counts it.
 struct Totals {
   // As received: repeats and those that change nothing count too.

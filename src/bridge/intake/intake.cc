@@ -19,14 +19,6 @@
 
 namespace rung::bridge {
 
-namespace {
-
-// By Recognized.
-constexpr std::array<std::string_view, 5> kRecognizedWords{"duplicate", "repeat", "changed", "child",
-                                                           "elsewhere"};
-
-}  // namespace
-
 Intake::Intake(const Sidecar& sidecar)
     : sidecar_(sidecar),
       parked_(sidecar.settings.prefix + ".parked"),

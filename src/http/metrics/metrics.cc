@@ -84,8 +84,6 @@ constexpr std::array<const char*, 6> kAnswers{"confirmed", "returned", "refused"
                                               "lost",      "fenced",   "rejected"};  // as PublishResult::How
 constexpr std::array<const char*, 5> kEnded{"succeeded", "failed", "timed_out", "returned",
                                             "presumed"};  // as FlowCounts::Ended
-constexpr std::array<const char*, 5> kRecognized{"duplicate", "repeat", "changed", "child",
-                                                 "elsewhere"};  // as Recognized
 constexpr std::array<const char*, 3> kPromised{"in_time", "late", "gated"};
 constexpr std::array<const char*, 4> kFinished{"succeeded", "parked", "cancelled", "discarded"};
 constexpr std::array<const char*, 5> kDeleted{"tasks", "parts", "audit", "bulks", "events"};
@@ -241,7 +239,7 @@ constexpr Row kRows[] = {
     {"rung_recognized_messages_total", kCounter,
      "Messages at the intake that Rung recognized: repeats that it acked without a new row (duplicate, "
      "repeat), and messages with the headers of a retry (changed, child, elsewhere), by what they were.",
-     [](const Vitals& v, Text& s) { s.add_each("kind", kRecognized, v.recognized); }},
+     [](const Vitals& v, Text& s) { s.add_each("kind", bridge::kRecognizedWords, v.recognized); }},
     {"rung_rows_behind_total", kCounter,
      "Results of deliveries that the task's row does not know: the database lost commits.",
      [](const Vitals& v, Text& s) { s.add(v.rows_behind); }},
