@@ -253,7 +253,7 @@ Substitution substitute(std::string_view text) {
       return out;
     }
     const std::string variable(name);
-    const char* value = std::getenv(variable.c_str());  // NOLINT: nobody in this program sets variables
+    const char* value = std::getenv(variable.c_str());  // NOLINT: this program never changes its environment
     if (value == nullptr) {
       out.problem = "environment variable " + variable + " is not set: set it, or write the value here";
       return out;

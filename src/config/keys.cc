@@ -27,7 +27,8 @@ Reader<std::string> prefix() {
 // "%H-%i": one file for several instances. Not the process id: a restart under the same name takes back its
 // shards at once.
 std::optional<std::string> read_node(Value& v) {
-  const char* const instance = std::getenv("RUNG_INSTANCE");  // NOLINT: nobody in this program sets variables
+  const char* const instance =
+      std::getenv("RUNG_INSTANCE");  // NOLINT: this program never changes its environment
   const bool has_instance = instance != nullptr && *instance != '\0';
   Node filled = v.node;
   for (std::size_t at = 0; (at = filled.text.find('%', at)) != std::string::npos;) {
@@ -85,7 +86,8 @@ std::optional<std::string> read_issuer(Value& v) {
   if (!text) return text;
   const auto url = parse_url(*text);
   if (url->scheme == "http" && !is_loopback(url->host))
-    return v.wrong("must be an https:// URL: whoever changes the provider's answers would be let in");
+    return v.wrong(
+        "must be an https:// URL: over http:// an attacker on the network can forge the provider's answers");
   if (text->find('#') != std::string::npos) return v.wrong("the URL must have no #fragment");
   if (text->ends_with("/.well-known/openid-configuration"))
     return v.wrong("remove /.well-known/openid-configuration from the end: Rung appends it");

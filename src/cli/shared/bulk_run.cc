@@ -90,8 +90,8 @@ std::string news_of(const Json& before, const Json& bulk) {
               number_of(sent, "open"), 0, text_of(sent, "unread")});
 }
 
-// Says that nobody carries it out, once until somebody does.
-void tell_alone(Session& session, bool& told) {
+// Warns if no sidecar is running to carry out the bulk. `told`: it has warned since one was last running.
+void warn_without_sidecar(Session& session, bool& told) {
   const auto page = read_page(*session.api, "/v1/nodes", {}, "nodes", kRowsAPage, "");
   if (!page) return;
   const Json& nodes = part_of(*page, "nodes");
@@ -138,12 +138,12 @@ Result<Json> watch(Session& session, Json bulk) {
   const Clock& clock = session.clock;
   Progress progress(bulk, clock);
   std::string held, told;
-  bool alone = false;
+  bool warned = false;
   BootMs moved{};
   while (is_running(bulk) && interrupted == 0) {
     progress.show(bulk);
     if (clock.boot() - moved >= kBetweenLines) {
-      tell_alone(session, alone);
+      warn_without_sidecar(session, warned);
       moved = clock.boot();
     }
     sleep_interruptibly(clock, kLook);

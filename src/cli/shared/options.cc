@@ -316,7 +316,7 @@ void suggest_queue(Session& session, const std::string& queue) {
 
 namespace {
 
-void add_flag(std::string& out, const std::string& name, std::string_view value) {
+void append_option(std::string& out, const std::string& name, std::string_view value) {
   if (value.empty()) return;
   out += (out.empty() ? "" : " ") + name + " ";
   const bool plain =
@@ -337,9 +337,9 @@ std::string filter_flags(const Json& filter) {
     if (name == "outcome_unknown") {
       out += out.empty() ? "--outcome-unknown" : " --outcome-unknown";
     } else if (name.starts_with(kHeader)) {
-      add_flag(out, "--header", name.substr(kHeader.size()) + "=" + text);
+      append_option(out, "--header", name.substr(kHeader.size()) + "=" + text);
     } else {
-      add_flag(out, option_for(name), text);
+      append_option(out, option_for(name), text);
     }
   }
   return out;

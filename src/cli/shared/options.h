@@ -12,11 +12,6 @@
 #include "src/api/base/query.h"
 #include "src/cli/shared/command.h"
 
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
-
 namespace rung::cli {
 
 // The direction of an unsigned duration: "1h" after --created-after is an hour ago, after --due-before in an
@@ -64,6 +59,7 @@ struct Field {
 // REQUIRES: the texts of the fields outlive the command.
 void add_fields(CLI::App& command, std::span<const Field> fields, const std::string& group = "Options");
 std::string flag_of(const Field& field);  // "--max-attempts"
+// CLI11's own overloads are ambiguous for two literals.
 CLI::Option& add_flag(CLI::App& command, const std::string& flags, const std::string& help);
 // Whether a flag was given, and not as --yes=false.
 bool is_on(const CLI::App& command, const std::string& flag);

@@ -169,36 +169,35 @@ void add_triage(CLI::App& causes, int* exit) {
       ->required();
 
   auto name = std::make_shared<std::string>();
-  auto nobody = std::make_shared<bool>(false);
+  auto no_owner = std::make_shared<bool>(false);
   CLI::App& own =
       add_triage(causes, exit, "own", "Says who works on a cause",
                  "Examples:\n"
                  "  rung causes own 9f2c41d07ab3             you do\n"
                  "  rung causes own 9f2c41d07ab3 alice\n"
                  "  rung causes own 9f2c41d07ab3 --nobody",
-                 {}, [name, nobody](Session& session) {
-                   const bool you = name->empty() && !*nobody;
+                 {}, [name, no_owner](Session& session) {
+                   const bool you = name->empty() && !*no_owner;
                    return Json{{"owner", you ? text_of(need(session.api->get("/v1/you")), "name") : *name}};
                  });
   CLI::Option* who = own.add_option("NAME", *name, "Who works on it; you if left out");
-  own.add_flag("--nobody", *nobody, "Nobody any more")->excludes(who);
+  own.add_flag("--nobody", *no_owner, "Clear the owner")->excludes(who);
 
+  const auto set_to = [](CauseState state) {
+    return [state](Session&) { return Json{{"state", to_word(state)}}; };
+  };
   add_triage(causes, exit, "ignore", "Ignores a cause until it gets worse",
              "Example:\n"
              "  rung causes ignore 9f2c41d07ab3 --note \"expected until Friday\"\n"
              "It is new again, and an alert fires, when it fails ten times as often as it did in\n"
              "the hour before.",
-             {&kNote, 1}, [](Session&) {
-               return Json{{"state", to_word(CauseState::ignored)}};
-             });
+             {&kNote, 1}, set_to(CauseState::ignored));
   add_triage(causes, exit, "resolve", "Says that a cause is mended",
              "Example:\n"
              "  rung causes resolve 9f2c41d07ab3 --note \"mended in 1.2.3\"\n"
              "When its last task has ended, it is resolved by itself. If it fails again, it has\n"
              "regressed, and an alert fires.",
-             {&kNote, 1}, [](Session&) {
-               return Json{{"state", to_word(CauseState::resolved)}};
-             });
+             {&kNote, 1}, set_to(CauseState::resolved));
 }
 
 }  // namespace
