@@ -21,7 +21,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -216,8 +215,7 @@ struct StoreError : std::exception {
 };
 template <typename T>
 T or_throw(Result<T> result) {
-  if (!result) throw StoreError(std::move(result).error());
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
+  return value_or_throw<StoreError>(std::move(result));
 }
 
 // Opens a connection; called in the thread that will use it, and again after a transient error.

@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "src/api/base/fields.h"
@@ -109,8 +108,7 @@ Response problem(const Problem& of, std::string_view instance);
 // The value; throws the error.
 template <typename T>
 T need(Result<T> result) {
-  if (!result) throw Problem(std::move(result).error());
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
+  return value_or_throw<Problem>(std::move(result));
 }
 
 // Escapes control and format characters in the texts: responses are shown on terminals, too.

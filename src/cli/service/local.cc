@@ -101,9 +101,7 @@ class Local final : public Api {
     api::ContextParts parts;
     parts.store = [this, &config, &clock]() -> Result<std::unique_ptr<MysqlStore>> {
       if (first_ != nullptr) return std::exchange(first_, nullptr);
-      StoreOptions options = config.store;
-      options.migrate = false;  // `rung migrate` and `rung run` alone create a schema
-      return open_mysql_store(std::move(options), clock);
+      return open_mysql_store(config.store, clock);
     };
     parts.bridging.submit = [this](auto batch, auto done) { bridging_.submit(std::move(batch), done); };
     parts.bridging.change = [this](auto events, auto done) { bridging_.change(std::move(events), done); };

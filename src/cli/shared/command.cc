@@ -215,7 +215,11 @@ Result<std::unique_ptr<MysqlStore>> open_store(StoreOptions options, const Clock
 namespace {
 
 Config config_of_session(const std::string& queue, ConfigFor purpose) {
-  if (given().api.url.empty()) return load(purpose, queue);
+  if (given().api.url.empty()) {
+    Config config = load(purpose, queue);
+    config.store.migrate = false;  // also of later connections: see open_store()
+    return config;
+  }
   Config config;
   config.api = given().api;
   return config;

@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -63,8 +62,7 @@ struct Failed : std::runtime_error {
 // The value; without one the command ends.
 template <typename T>
 T need(Result<T> result) {
-  if (!result) throw Failed(result.error());
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
+  return value_or_throw<Failed>(std::move(result));
 }
 
 // -c, $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml, whichever comes first. "" = none.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 #include <tl/expected.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace rung {
@@ -28,6 +29,14 @@ struct Error {
 
 template <typename T>
 using Result = tl::expected<T, Error>;
+
+// The value; an error is thrown as `Thrown`, which is made of it. Each layer has its own: StoreError of the
+// store's jobs, Problem of the API, Failed of the command line.
+template <typename Thrown, typename T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw Thrown(std::move(result).error());
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
 
 inline tl::unexpected<Error> transient(std::string message) {
   return tl::unexpected<Error>(Error{Error::Kind::transient, std::move(message)});
