@@ -70,7 +70,7 @@ class Judge final : public Watcher {
   static constexpr Us kUntilMeasured = kMinute;
   // Without a fault for so long, nothing of one is on its way.
   static constexpr Us kCalm = 30 * kSecond;
-  static constexpr Us kAhead = 100 * kMs;  // what the claim allows (Dispatch::kAhead)
+  static constexpr Us kAhead = 250 * kMs;  // what the claim allows (Dispatch::kAhead)
 
   void broken(const std::string& promise, int message);
   bool is_parked_copy(const Message& delivery) const;

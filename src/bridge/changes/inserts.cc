@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/bridge/base/outbox.h"
+#include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
@@ -11,7 +12,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kDeliveryWaits{5};
+constexpr Ms kDeliveryWaits{20};
 constexpr Ms kCallTimeout{5000};  // how long submitted tasks wait for a lease or a slot
 constexpr Ms kLookAgain{500};
 
@@ -39,8 +40,11 @@ Inserts::Inserts(const Sidecar& sidecar)
 
 void Inserts::add(Item item) {
   if (draining_) return refuse(item, shutting_down());
+  // A person waits for the answer to what is submitted. What is due at once would be late.
+  const EpochMs soon = sidecar_.clock.latest() + kDeliveryWaits + Publishing::kAhead;
+  const auto is_soon = [&](const NewTask& fresh) { return fresh.task.next_at && *fresh.task.next_at < soon; };
+  if (!item.is_delivery() || std::ranges::any_of(item.tasks, is_soon)) linger_.skip();
   if (!item.is_delivery()) {
-    linger_.skip();
     if (item.since.ms == 0) item.since = sidecar_.loop.clock().boot();
     if (!expiry_timer_.active()) expiry_timer_.start(kLookAgain, kLookAgain);
   }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMostJobs = 2;
 constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies in memory for the broker
-constexpr Ms kLinger{25};                                   // well below Publishing::kAhead
+constexpr Ms kLinger{80};                                   // well below Publishing::kAhead
 // How often to check a rate while a task waits for it. The more tasks go together, the fewer transactions.
 constexpr Ms kRateTurn{20};
 

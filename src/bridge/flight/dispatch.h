@@ -34,8 +34,9 @@ namespace rung::bridge {
 class Publishing {
  public:
   using How = PublishResult::How;
-  // How long before its due time a task is claimed. From then on a cancel is refused.
-  static constexpr Ms kAhead{100};
+  // How long before its due time a task is claimed. From then on a cancel is refused. On a busy machine one
+  // claim in a hundred takes 100 ms (docs/decisions.md, Claim ahead).
+  static constexpr Ms kAhead{250};
   static constexpr std::size_t kMostTasks = 500;  // in one job
   static constexpr Ms kShortFor{1000};  // until a short claim (machine.h) is written to the task's row
   static constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // of bodies read in one job, approximate

@@ -60,7 +60,7 @@ void LeftUnacked::turn() {
 
 namespace {
 
-constexpr Ms kConfirmWaits{20};
+constexpr Ms kConfirmWaits{60};
 
 // Retries for a task that another instance publishes: the first pause, which then grows.
 constexpr Ms kAskAgain{25}, kAskAgainLongest{1000};

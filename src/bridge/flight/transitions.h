@@ -9,6 +9,7 @@
 // the loop's.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -34,9 +35,10 @@ namespace rung::bridge {
 // the loop's.
 class Linger {
  public:
-  // Calls `go` when the wait is over. `most`: how long it lasts.
+  // Calls `go` when the wait is over. `most`: how long it lasts; a quarter of it after the last item, so that
+  // a single one, or as many as a small prefetch lets through, hardly wait.
   Linger(io::Loop& loop, Ms most, std::function<void()> go)
-      : most_(most), go_(std::move(go)), timer_(loop, [this] {
+      : loop_(loop), most_(most), go_(std::move(go)), timer_(loop, [this] {
           over_ = true;
           go_();
         }) {}
@@ -44,7 +46,9 @@ class Linger {
   // Whether the waiting items should wait longer. The first call begins the wait.
   bool hold() {
     if (over_) return false;
-    if (!timer_.active()) timer_.start(most_);
+    const BootMs now = loop_.clock().boot();
+    if (!timer_.active()) until_ = now + most_;
+    timer_.start(std::max(Ms{0}, std::min(most_ / 4, until_ - now)));
     return true;
   }
   // For an item that must not wait: hold() is false until end().
@@ -56,9 +60,11 @@ class Linger {
   }
 
  private:
+  io::Loop& loop_;
   const Ms most_;
   const std::function<void()> go_;
   bool over_ = false;
+  BootMs until_{0};
   io::Timer timer_;
 };
 
