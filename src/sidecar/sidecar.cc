@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -16,13 +21,16 @@
 #include "src/bridge/bridge.h"
 #include "src/bridge/watch/store_watch.h"
 #include "src/config/config.h"
+#include "src/core/base/url.h"
 #include "src/http/api.h"
 #include "src/io/log.h"
 #include "src/io/service_manager.h"
 #include "src/oidc/code_flow.h"
 #include "src/oidc/provider.h"
+#include "src/otel/task_traces.h"
 #include "src/sidecar/attach.h"
 #include "src/sidecar/parts.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::sidecar {
 namespace {
@@ -36,6 +44,193 @@ volatile std::sig_atomic_t reload_wanted = 0;  // a SIGHUP from before the loop 
 constexpr Ms kWatchStart{200};
 constexpr Ms kSlowReload{5000};  // the problem "config" begins after it
 constexpr Ms kEagerCheck{2000};  // after a queue became detached
+
+std::string host_and_pid() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return std::string(host) + ":" + std::to_string(getpid());
+}
+
+std::string without_passwords(const std::string& first, const std::vector<std::string>& others) {
+  std::string out = hide_password(first);
+  for (const std::string& url : others) out += ", " + hide_password(url);
+  return out;
+}
+
+// The bridge's settings, from the config. `tracer`: nullptr = no traces.
+bridge::BridgeSettings bridge_settings(const Config& config, bridge::Tracer* tracer) {
+  bridge::BridgeSettings s;
+  s.identity = {config.node, RUNG_VERSION, host_and_pid(), std::random_device{}()};
+  s.identity.incarnation = (s.identity.incarnation << 31) | (std::random_device{}() >> 1);
+  s.lease = config.lease;
+  s.window = config.window;
+  s.max_loaded = static_cast<std::size_t>(config.max_loaded);
+  s.heartbeat = config.broker.heartbeat;
+  s.max_unconfirmed = config.broker.max_unconfirmed;
+  s.prefix = config.broker.prefix;
+  s.delays = config.delays;
+  s.retention = config.retention;
+  s.require_token = config.require_token;
+  s.tracer = tracer;
+  return s;
+}
+
+// Logs the settings that matter, at the start.
+void log_settings(const Config& config) {
+  log::info("rung starting", {{"version", RUNG_VERSION},
+                              {"node", config.node},
+                              {"broker", without_passwords(config.broker.url, config.broker.other_urls)},
+                              {"database", without_passwords(config.store.url, config.store.other_urls)},
+                              {"lease", levels::format_duration(config.lease)},
+                              {"window", levels::format_duration(config.window)},
+                              {"retention", config.retention ? levels::format_duration(*config.retention)
+                                                             : std::string("off")}});
+  const QueueGroups& groups = config.groups;
+  if (!groups.empty()) {
+    log::info("group", {{"group", groups.own},
+                        {"prefix", config.broker.prefix},
+                        {"queues", fmt::format("{}", fmt::join(groups.find(groups.own)->queues, ", "))}});
+  }
+  if (!config.rules->targets().allow) {
+    log::warn(
+        "headers may name any queue or exchange as a message's target: restrict them with "
+        "broker.targets.allow",
+        {{"never", config.rules->targets().own + "*, amq.*"}});
+  }
+}
+
+// The sentence of the problem "config":
+// "the last reload failed, and the previous config stays in effect: rung.yaml:3:5: ...".
+std::string failed_reload(const LoadedConfig& loaded) {
+  std::string text =
+      "the last reload failed, and the previous config stays in effect: " + loaded.problems.front().str();
+  if (const std::size_t more = loaded.problems.size() - 1; more > 0)
+    text += " (and " + std::to_string(more) + " more: rung check)";
+  return text;
+}
+
+// "rung.yaml has been read for 30 s without end ...".
+std::string slow_reload(const std::string& path, Ms since) {
+  return "the config is being read for " + levels::format_duration(since) +
+         " without an end, and the previous one stays in effect: " + path +
+         " or a file that it names is on a file system that does not answer";
+}
+
+// All our connections use one address.
+StoreOptions with_one_address(StoreOptions options, const Clock& clock) {
+  options.causes = std::make_shared<CauseBook>(options.cause_rules);
+  auto addresses = mysql_addresses(options, clock);
+  if (!addresses) return options;  // open() reports why
+  options.addresses = *std::move(addresses);
+  options.addresses->on_change([](const std::string& address, const std::string& passed_over) {
+    if (passed_over.empty()) return log::info("database connected", {{"address", address}});
+    log::warn("database connected", {{"address", address}, {"passed_over", passed_over}});
+  });
+  return options;
+}
+
+void warn_of_risks(MysqlStore& store) {
+  const auto variables = store.server_variables();
+  if (!variables) return;  // `rung doctor` reports why
+  for (const ServerRisk& risk : server_risks(*variables))
+    log::warn("risky database server setting", {{"check", risk.name}, {"is", risk.what}, {"mend", risk.fix}});
+}
+
+// Database connections. The first one creates or checks the schema; an error that waiting cannot fix ends the
+// sidecar. Thread: any.
+class RunStores {
+ public:
+  // `silence`: as in open_mysql_store(), for the flow. `fatal`: called by any thread. REQUIRES: `clock`
+  // outlives it.
+  RunStores(StoreOptions options, const Clock& clock, Ms silence,
+            std::function<void(const std::string&)> fatal)
+      : options_(with_one_address(std::move(options), clock)),
+        clock_(clock),
+        silence_(silence),
+        fatal_(std::move(fatal)) {}
+
+  // For the flow: these connections hold locks that others wait for.
+  Result<std::unique_ptr<MysqlStore>> open() { return checked(open_mysql_store(options_, clock_, silence_)); }
+  // For user queries: nobody waits for their locks, and no caller waits `timeout` or longer.
+  Result<std::unique_ptr<MysqlStore>> open_reader(Ms timeout) {
+    StoreOptions options = options_;
+    options.timeout = std::max(std::min(options.timeout, timeout), Ms{1000});
+    return checked(open_mysql_store(options, clock_));
+  }
+
+ private:
+  Result<std::unique_ptr<MysqlStore>> checked(Result<std::unique_ptr<MysqlStore>> store) {
+    if (!store) return store;
+    const std::lock_guard lock(mutex_);
+    if (ready_) return store;
+    if (auto made = prepare(**store); !made) {
+      // A missing right may be granted while we wait; start.wait limits the wait.
+      if (!made.error().is_transient()) fatal_(made.error().message);
+      return tl::unexpected(made.error());
+    }
+    ready_ = true;
+    return store;
+  }
+
+  Result<void> prepare(MysqlStore& store) const {
+    warn_of_risks(store);
+    if (!options_.migrate) return store.check_schema();
+    const auto created = store.migrate();
+    if (!created) return tl::unexpected(created.error());
+    if (!created->empty()) log::info("schema migrated", {{"created", *created}});
+    return {};
+  }
+
+  const StoreOptions options_;
+  const Clock& clock_;
+  const Ms silence_;
+  const std::function<void(const std::string&)> fatal_;
+  std::mutex mutex_;
+  bool ready_ = false;  // guarded by mutex_
+};
+
+otel::TraceOptions trace_options(const Config& config) {
+  otel::TraceOptions options{config.otel.service, config.broker.prefix, config.otel.sample, "", 0};
+  const auto url = parse_url(config.broker.url);
+  // Of several addresses it is not known here which one is in use.
+  if (url && config.broker.other_urls.empty()) {
+    constexpr int kPlain = 5672, kTls = 5671;
+    options.server = url->host;
+    options.port = url->port != 0 ? url->port : url->scheme == "amqps" ? kTls : kPlain;
+  }
+  return options;
+}
+
+// None without otel.endpoint. Its destructor sends the last spans, within 1 s. Thread: main's; tracer() is
+// for the loop's.
+class Traces {
+ public:
+  // REQUIRES: `clock` outlives it.
+  Traces(const Config& config, const Clock& clock) {
+    if (config.otel.endpoint.empty()) return;
+    otel::ExporterOptions options = exporter_options(config);
+    options.clock = &clock;
+    exporter_ = std::make_unique<otel::Exporter>(std::move(options));
+    traces_ = std::make_unique<otel::TaskTraces>(
+        trace_options(config),
+        [exporter = exporter_.get()](otel::Span span) { exporter->add(std::move(span)); });
+    log::info("traces", {{"endpoint", config.otel.endpoint},
+                         {"service", config.otel.service},
+                         {"sample_percent", std::llround(config.otel.sample * 100)}});
+  }
+
+  bridge::Tracer* tracer() { return traces_.get(); }  // nullptr: traces are off
+
+  bridge::SpanCounts counts() const {
+    if (exporter_ == nullptr) return {};
+    const otel::Exporter::Counts counts = exporter_->counts();
+    return {counts.exported, counts.dropped};
+  }
+
+ private:
+  std::unique_ptr<otel::Exporter> exporter_;
+  std::unique_ptr<otel::TaskTraces> traces_;
+};
 
 // `rung run` from its start to its end. It owns what runs, so it has many members, and it only joins them:
 // each does its work by itself.

@@ -48,14 +48,6 @@ TEST(ConfigReader, TheLoopGoesOnWhileAReadHangsAndLaterRequestsBecomeOneRead) {
   EXPECT_EQ(reads->begun, 2);
 }
 
-TEST(RunReload, AFailedReloadNamesTheFirstProblem) {
-  LoadedConfig loaded;
-  loaded.problems = {{"rung.yaml", 3, 5, "unknown key"}, {"rung.yaml", 4, 1, "another"}};
-  EXPECT_EQ(failed_reload(loaded),
-            "the last reload failed, and the previous config stays in effect: rung.yaml:3:5: unknown key "
-            "(and 1 more: rung check)");
-}
-
 bridge::Vitals vitals(bool broker, bool database, int shards = 0) {
   bridge::Vitals made;
   made.broker_consuming = made.broker_publishing = broker;
