@@ -42,10 +42,10 @@ std::string command_name(const CLI::App& app) {
   return "rung";
 }
 
-int parse(CLI::App& app, int argc, char** argv, const int& exit) {
+int parse(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
-    return exit;
+    return rung::cli::exit_code();
   } catch (const CLI::Success& success) {  // --help, --version
     std::ostringstream text;
     const int code = app.exit(success, text, text);
@@ -75,7 +75,6 @@ int main(int argc, char** argv) {
   begin_process();
   try {
     CLI::App app(kDescription, "rung");
-    int exit = rung::cli::kSuccess;
     app.set_version_flag("--version", "rung " RUNG_VERSION);
     app.require_subcommand(1);
     app.footer(kFooter);
@@ -86,14 +85,14 @@ int main(int argc, char** argv) {
           add_attached, add_dialects, add_doctor,  add_list,        add_show,      add_history,
           add_audit,    add_submit,   add_changes, add_edit,        add_bulk,      add_causes,
           add_pause,    add_stats,    add_nodes,   add_healthcheck, add_completion})
-      add(app, &exit);
+      add(app);
     // For tools of the source tree: /openapi.json without a sidecar.
     app.add_subcommand("__openapi")->group("")->callback([] {
       rung::cli::print(rung::http::openapi_document() + "\n");
     });
     if (argc > 1 && std::string_view(argv[1]) == "__complete")
       return rung::cli::complete(app, {argv + 2, argv + argc});
-    return parse(app, argc, argv, exit);
+    return parse(app, argc, argv);
   } catch (const rung::cli::Failed& e) {
     // Without a text it has been told.
     return *e.what() == '\0' ? e.exit : rung::cli::report_error(e.exit, e.what());

@@ -90,7 +90,7 @@ int check() {
 
 }  // namespace
 
-void add_check(CLI::App& app, int* exit) {
+void add_check(CLI::App& app) {
   static constexpr Field kQueue{
       "queue", Is::text, "QUEUE",
       "Print which entry of the config this queue follows; with --explain: where the message failed"};
@@ -100,17 +100,23 @@ void add_check(CLI::App& app, int* exit) {
       {"reason", Is::text, "TEXT", "rejected, expired, maxlen, delivery_limit, returned or silent"},
       {"headers", Is::pairs, "NAME=VALUE", "A header of the message; may be repeated", "--header"},
       {"tag", Is::text, "TEXT", "Tag of the message (property type)"},
-      {"attempt", Is::number, "N", "Which retry failed; 0: the first delivery", {}, {}, 0, 1e6},
+      {"attempt", Is::number, "N", "Which retry failed; 0: the first delivery", "", 0, 1e6},
       {"age", Is::duration, "DURATION", "Time since the first failure, e.g. 2h"}};
-  CLI::App& c = add_command(app, "check", "Validates the config and prints its ladders",
-                            "Examples:\n"
-                            "  rung check -c rung.yaml\n"
-                            "  rung check --queue orders.eu           which entry it follows\n"
-                            "  rung check --explain --queue orders --error \"HTTP 429\" --attempt 2\n"
-                            "Prints errors on stderr, one per line, as file:line:column: what. Contacts no "
-                            "server. A file named in the\n"
-                            "config that cannot be read here is only a warning; rung run needs it.",
-                            Takes::json);
+  CLI::App& c = add_command(
+      app, "check", "Validates the config and prints its ladders",
+      "Examples:\n"
+      "  rung check -c rung.yaml\n"
+      "  rung check --queue orders.eu           which entry it follows\n"
+      "  rung check --explain --queue orders --error \"HTTP 429\" --attempt 2\n"
+      "Prints errors on stderr, one per line, as file:line:column: what. Contacts no "
+      "server. A file named in the\n"
+      "config that cannot be read here is only a warning; rung run needs it.",
+      [](const CLI::App& command) {
+        const std::string queue = value_of(command, "--queue");
+        if (is_on(command, "--explain")) return explain(command, kFailure, queue);
+        return queue.empty() ? check() : explain_queue(queue);
+      },
+      Takes::json);
   add_fields(c, {&kQueue, 1});
   add_fields(c, kFailure);
   c.get_option("--reason")->check(CLI::IsMember(failure_reasons()));
@@ -119,12 +125,6 @@ void add_check(CLI::App& app, int* exit) {
                "Print what would happen to a failure, which rule decides, and the text of its cause")
           .needs("--queue");
   for (const Field& field : kFailure) c.get_option(flag_of(field))->needs(with);
-  c.callback([exit, &c] {
-    const std::string queue = value_of(c, "--queue");
-    *exit = is_on(c, "--explain") ? explain(c, kFailure, queue)
-            : queue.empty()       ? check()
-                                  : explain_queue(queue);
-  });
 }
 
 // -------------------------------------------------------------------------------------------- rung dialects
@@ -150,7 +150,8 @@ std::string details(const Dialect& dialect) {
          list_of("sources", dialect.sources);
 }
 
-int dialects(const std::string& wanted) {
+int dialects(const CLI::App& c) {
+  const std::string wanted = value_of(c, "NAME");
   Config config;
   config.dialects = built_in_dialects();
   // With a config, its own dialects too. None is needed.
@@ -175,17 +176,15 @@ int dialects(const std::string& wanted) {
 
 }  // namespace
 
-void add_dialects(CLI::App& app, int* exit) {
-  auto o = std::make_shared<std::string>();
+void add_dialects(CLI::App& app) {
   CLI::App& c =
       add_command(app, "dialects", "Lists the dialects of error queues: how frameworks describe failures",
                   "Examples:\n"
                   "  rung dialects\n"
                   "  rung dialects masstransit     notes, removed headers, and where the facts come from\n"
                   "Needs no servers. With a config, its own dialects (dialects:) are listed too.",
-                  Takes::json);
-  c.add_option("NAME", *o, "One dialect");
-  c.callback([o, exit] { *exit = dialects(*o); });
+                  dialects, Takes::json);
+  add_text(c, "NAME", "One dialect");
 }
 
 }  // namespace rung::cli

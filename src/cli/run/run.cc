@@ -17,18 +17,19 @@
 
 namespace rung::cli {
 
-void add_run(CLI::App& app, int* exit) {
-  CLI::App& c = add_command(app, "run", "Runs the sidecar in the foreground",
-                            "Examples:\n"
-                            "  rung run -c rung.yaml\n"
-                            "  rung run --group eu              for one of the groups in the config\n"
-                            "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: reload ladders and queues.",
-                            Takes::config);
-  c.callback([exit] {
-    const std::string path = find_config();
-    if (path.empty()) load(ConfigFor::sidecar);  // reports where it looked
-    *exit = sidecar::run(path, group_choice());
-  });
+void add_run(CLI::App& app) {
+  add_command(
+      app, "run", "Runs the sidecar in the foreground",
+      "Examples:\n"
+      "  rung run -c rung.yaml\n"
+      "  rung run --group eu              for one of the groups in the config\n"
+      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: reload ladders and queues.",
+      [](const CLI::App&) {
+        const std::string path = find_config();
+        if (path.empty()) load(ConfigFor::sidecar);  // reports where it looked
+        return sidecar::run(path, group_choice());
+      },
+      Takes::config);
 }
 
 // rung healthcheck: asks this machine's sidecar over HTTP whether it is ready. For a container's HEALTHCHECK:
@@ -37,15 +38,9 @@ namespace {
 
 constexpr int kOk = 200;
 
-// What the answer says besides "not ready: ...": one line per problem.
-void report_problems(const nlohmann::json& answer) {
-  if (!answer.is_object() || !answer.contains("problems") || !answer["problems"].is_array()) return;
-  for (const auto& p : answer["problems"]) {
-    if (p.is_object()) report_error(kUserError, p.value("name", "?") + ": " + p.value("detail", ""));
-  }
-}
-
-int healthcheck(bool live, Ms timeout) {
+int healthcheck(const CLI::App& c) {
+  const bool live = is_on(c, "--live");
+  const Ms timeout = levels::parse_duration(value_of(c, "--timeout")).value_or(Ms{3000});
   const Config config = load(ConfigFor::health);
   if (config.http.listen.empty())
     throw Failed(kUserError,
@@ -58,21 +53,22 @@ int healthcheck(bool live, Ms timeout) {
       {.base = sidecar::own_url(config.http), .verify = false, .connecting = half, .answering = half});
   const net::HttpReply reply = client.send("GET", live ? "/healthz" : "/readyz");
   if (reply.status == 0) throw Failed(kUnreachable, sidecar::own_url(config.http) + " " + reply.error);
-  const auto answer = nlohmann::json::parse(reply.body, nullptr, false);
+  const Json answer = Json::parse(reply.body, nullptr, false);
   if (given().json) print(reply.body + "\n");
   if (reply.status == kOk) {
     if (!given().json) print(live ? "live\n" : "ready\n");
     return kSuccess;
   }
-  const std::string detail = answer.is_object() ? answer.value("detail", "") : "";
+  const std::string detail = text_of(answer, "detail");
   report_error(kUserError, detail.empty() ? "status " + std::to_string(reply.status) : detail);
-  report_problems(answer);
+  for (const Json& one : part_of(answer, "problems"))
+    report_error(kUserError, text_of(one, "name") + ": " + text_of(one, "detail"));
   return kUserError;
 }
 
 }  // namespace
 
-void add_healthcheck(CLI::App& app, int* exit) {
+void add_healthcheck(CLI::App& app) {
   static constexpr Field kTimeout{"timeout", Is::duration, "DURATION",
                                   "Give up after this long (default: 3s)"};
   CLI::App& c =
@@ -85,18 +81,14 @@ void add_healthcheck(CLI::App& app, int* exit) {
                   "(each reason is a line on stderr), 2 if nothing answers. To check all sidecars of a "
                   "database, use rung "
                   "stats.",
-                  Takes::json);
+                  healthcheck, Takes::json);
   add_flag(c, "--live", "Ask /healthz instead of /readyz");
   add_fields(c, {&kTimeout, 1});
-  c.callback([exit, &c] {
-    const auto timeout = levels::parse_duration(value_of(c, "--timeout"));
-    *exit = healthcheck(is_on(c, "--live"), timeout.value_or(Ms{3000}));
-  });
 }
 
 namespace {
 
-int migrate() {
+int migrate(const CLI::App&) {
   Config config = load(ConfigFor::database);
   config.store.migrate = true;  // store.migrate only concerns `rung run`
   const SystemClock clock;
@@ -108,14 +100,13 @@ int migrate() {
 
 }  // namespace
 
-void add_migrate(CLI::App& app, int* exit) {
-  CLI::App& c = add_command(
+void add_migrate(CLI::App& app) {
+  add_command(
       app, "migrate", "Creates the tables and views",
       "Examples:\n"
       "  rung migrate -c rung.yaml\n"
       "Safe to repeat and to run concurrently. `rung run` migrates on its own unless store.migrate is false.",
-      Takes::json);
-  c.callback([exit] { *exit = migrate(); });
+      migrate, Takes::json);
 }
 
 }  // namespace rung::cli

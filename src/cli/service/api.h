@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -50,21 +49,19 @@ class Api {
  public:
   virtual ~Api() = default;
 
-  // One request. `body`: nullptr = none. Errors: transient: the database or the instance is not reachable, or
-  // cannot answer now; refused: it refuses the login, the token, its role or a right; permanent: an answer
-  // that is not Rung's.
-  virtual Result<Answer> call(const char* method, const std::string& path, const Json* body = nullptr) = 0;
-  // A request that is safe to repeat: while a server restarts or is too busy, for a few seconds.
-  virtual Result<Answer> call_patiently(const char* method, const std::string& path,
-                                        const Json* body = nullptr) {
-    return call(method, path, body);
-  }
+  // One request. `body`: nullptr = none. `safe`: it may be repeated, for a few seconds, while a server
+  // restarts or is too busy. Errors: transient: the database or the instance is not reachable, or cannot
+  // answer now; refused: it refuses the login, the token, its role or a right; permanent: an answer that is
+  // not Rung's.
+  virtual Result<Answer> call(const char* method, const std::string& path, const Json* body, bool safe) = 0;
   // An answer that Rung does not give.
   virtual Error strange(const std::string& what) const { return {Error::Kind::permanent, what}; }
 
   // The JSON of a good answer; every other is an error: 404 is not_found, the others are permanent.
-  Result<Json> get(const std::string& path) { return good(call_patiently("GET", path)); }
-  Result<Json> post(const std::string& path, const Json& body) { return good(call("POST", path, &body)); }
+  Result<Json> get(const std::string& path) { return good(call("GET", path, nullptr, true)); }
+  Result<Json> post(const std::string& path, const Json& body) {
+    return good(call("POST", path, &body, false));
+  }
   static Result<Json> good(Result<Answer> answer);
 
   // The database's time.
@@ -103,20 +100,5 @@ std::unique_ptr<Api> local_api(const Config& config, const Clock& clock, const s
 // protect against concurrent changes by sidecars, and the shard's owner finds new rows by its sweep.
 // REQUIRES: `reads` and `config` outlive it.
 api::Bridging store_bridging(api::Reads& reads, const Config& config);
-
-// Repeats a store call after transient errors: a deadlock, a lock wait, a restarting server. Store calls are
-// safe to repeat.
-inline constexpr int kMaxTries = 6;
-inline constexpr Ms kFirstBackoff{200};  // doubled after each try: six seconds in total
-
-template <typename Call>
-auto retry_transient(const Call& call) -> decltype(call()) {
-  Ms pause = kFirstBackoff;
-  for (int left = kMaxTries - 1;; --left, pause *= 2) {
-    auto result = call();
-    if (result || result.error().kind != Error::Kind::transient || left == 0) return result;
-    std::this_thread::sleep_for(pause);
-  }
-}
 
 }  // namespace rung::cli

@@ -18,6 +18,7 @@ constexpr Ms kConnecting{std::chrono::seconds{5}}, kAnswering{std::chrono::secon
 // More than a page of a thousand tasks with the longest errors; a message of 48 MB in base64.
 constexpr std::size_t kMostOfAnswer = 64UL << 20;
 constexpr std::int64_t kMostOfValues = 2LL << 30;  // bytes of memory for its JSON
+constexpr Ms kFirstPause{200};                     // doubled after each try
 constexpr Ms kPatience{std::chrono::seconds{5}};   // the pauses between the tries of a request, in all
 
 Result<std::string> read_token(const std::string& file) {
@@ -65,7 +66,20 @@ class ApiClient final : public Api {
     return {Error::Kind::permanent, name_ + ": the answer is " + what};
   }
 
-  Result<Answer> call(const char* method, const std::string& path, const Json* body) override {
+  Result<Answer> call(const char* method, const std::string& path, const Json* body, bool safe) override {
+    Ms waited{0};
+    for (Ms pause = kFirstPause;; pause *= 2) {
+      auto answer = ask(method, path, body);
+      if (answer || !safe || !try_again_) return answer;
+      const Ms wait = std::max(pause, *try_again_);
+      if (waited + wait > kPatience) return answer;
+      std::this_thread::sleep_for(wait);
+      waited += wait;
+    }
+  }
+
+ private:
+  Result<Answer> ask(const char* method, const std::string& path, const Json* body) {
     const net::HttpReply reply = http_.send(method, path, body != nullptr ? api::dump(*body) : "");
     try_again_ = when_again(reply, answered_);
     if (reply.status == 0) return transient(name_ + " " + reply.error);
@@ -90,19 +104,6 @@ class ApiClient final : public Api {
         Error{Error::Kind::refused, name_ + ": " + detail + (role ? "" : " (" + file + ")")});
   }
 
-  Result<Answer> call_patiently(const char* method, const std::string& path, const Json* body) override {
-    Ms waited{0};
-    for (Ms pause = kFirstBackoff;; pause *= 2) {
-      auto answer = call(method, path, body);
-      if (answer || !try_again_) return answer;
-      const Ms wait = std::max(pause, *try_again_);
-      if (waited + wait > kPatience) return answer;
-      std::this_thread::sleep_for(wait);
-      waited += wait;
-    }
-  }
-
- private:
   const std::string name_, token_file_;
   net::HttpClient http_;
   bool answered_ = false;        // since the start: its address is right

@@ -18,6 +18,21 @@ constexpr int kConfirmPolls = 20;
 
 const Fence kNoLease{0, {}, true};
 
+// Repeats a store call after transient errors: a deadlock, a lock wait, a restarting server. Store calls are
+// safe to repeat.
+constexpr int kMaxTries = 6;
+constexpr Ms kFirstBackoff{200};  // doubled after each try: six seconds in total
+
+template <typename Call>
+auto retry_transient(const Call& call) -> decltype(call()) {
+  Ms pause = kFirstBackoff;
+  for (int left = kMaxTries - 1;; --left, pause *= 2) {
+    auto result = call();
+    if (result || result.error().kind != Error::Kind::transient || left == 0) return result;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 class StoreWrites {
  public:
   StoreWrites(api::Reads& reads, const Config& config)
@@ -112,7 +127,7 @@ class Local final : public Api {
     bridging_ = store_bridging(local_->reads(), config);
   }
 
-  Result<Answer> call(const char* method, const std::string& path, const Json* body) override {
+  Result<Answer> call(const char* method, const std::string& path, const Json* body, bool /*safe*/) override {
     const api::Response response = local_->call(method, path, body != nullptr ? api::dump(*body) : "");
     if (response.error && response.error->kind != Error::Kind::not_found)
       return tl::unexpected(*response.error);

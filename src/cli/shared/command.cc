@@ -16,6 +16,7 @@
 #include <map>
 #include <thread>
 
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
@@ -32,6 +33,7 @@ struct Program {
   Common given;
   std::map<const CLI::App*, Takes> takes;       // by command
   std::map<const CLI::Option*, Takes> options;  // for which commands
+  int exit = kSuccess;
 };
 Program& program() {
   static Program the_program;
@@ -137,30 +139,32 @@ std::vector<const CLI::Option*> program_options(const CLI::App& command) {
 }
 
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
-                      const std::string& footer, Takes takes) {
+                      const std::string& footer, Run run, Takes takes) {
   CLI::App& command = *app.add_subcommand(name, summary);
   program().takes.emplace(&command, takes);
   command.footer("\n" + footer);
+  command.callback([&command, run = std::move(run)] {
+    if (command.get_subcommands().empty()) program().exit = run(command);
+  });
   return command;
 }
 
+int exit_code() { return program().exit; }
+
+void tell(std::string_view line) {
+  const std::string text = std::string(line) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 int report_error(Exit code, std::string_view what) {
-  const std::string line = "rung: " + one_line(what) + "\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  tell("rung: " + one_line(what));
   return code;
 }
 
 Exit exit_of(const Error& error) {
-  switch (error.kind) {
-    case Error::Kind::transient:
-      return kUnreachable;
-    case Error::Kind::not_found:
-      return kNotFound;
-    case Error::Kind::refused:  // login, permission or table: the service was reached
-    case Error::Kind::permanent:
-      break;
-  }
-  return kUserError;
+  if (error.kind == Error::Kind::transient) return kUnreachable;
+  // Refused, a login, a right or a table: the service was reached.
+  return error.kind == Error::Kind::not_found ? kNotFound : kUserError;
 }
 
 int report_error(const Error& error) { return report_error(exit_of(error), error.message); }
@@ -188,14 +192,10 @@ Config load(ConfigFor purpose, const std::string& queue, bool any) {
                  "no config file: give -c FILE or set $RUNG_CONFIG; there is no ./rung.yaml and no "
                  "/etc/rung/rung.yaml");
   LoadedConfig loaded = load_config(path, purpose, group_choice(queue));
-  const auto tell = [](const std::string& what) {
-    const std::string line = one_line(what) + "\n";
-    std::fwrite(line.data(), 1, line.size(), stderr);
-  };
-  for (const ConfigProblem& problem : loaded.problems) tell(problem.str());
+  for (const ConfigProblem& problem : loaded.problems) tell(one_line(problem.str()));
   for (ConfigProblem warning : loaded.warnings) {
     warning.what.insert(0, "warning: ");
-    tell(warning.str());
+    tell(one_line(warning.str()));
   }
   if (!loaded.ok()) throw Failed(kUserError, "");
   const bool by_api = any || purpose == ConfigFor::api || purpose == ConfigFor::reading;
@@ -235,13 +235,13 @@ Session::Session(const std::string& queue, ConfigFor purpose)
                                       : api_client(config.api))),
       now(need(api->now())) {}
 
-CLI::Option* add_watch(CLI::App& command, bool& watch) {
-  return command.add_flag("--watch", watch, "Refresh every 2 s until Ctrl-C");
+CLI::Option* add_watch(CLI::App& command) {
+  return &add_flag(command, "--watch", "Refresh every 2 s until Ctrl-C");
 }
 
-int open_and_draw(bool again, const std::string& queue, const std::function<int(Session&)>& draw) {
-  Session session(queue, ConfigFor::reading);
-  if (!again) return draw(session);
+int open_and_draw(const CLI::App& command, const std::function<int(Session&)>& draw) {
+  Session session(value_of(command, "--queue"), ConfigFor::reading);
+  if (!is_on(command, "--watch")) return draw(session);
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   for (;;) {
     session.now = need(session.api->now());
@@ -279,6 +279,8 @@ std::string cli_user() {
   if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
   return clean_utf8(user_name() + "@" + host.data(), 240) + " (cli)";
 }
+
+bool can_ask() { return isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0; }
 
 bool says_yes(const std::string& question) {
   std::fwrite(question.data(), 1, question.size(), stderr);

@@ -44,12 +44,17 @@ void add_program_options(CLI::App& app);
 // Those that the command takes.
 std::vector<const CLI::Option*> program_options(const CLI::App& command);
 
-// `footer` is printed below its --help.
+// `footer` is printed below its --help. `run` does the command's work, and returns its exit code; one of its
+// subcommands runs instead of it.
+using Run = std::function<int(const CLI::App& command)>;
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
-                      const std::string& footer, Takes takes = Takes::service);
+                      const std::string& footer, Run run, Takes takes = Takes::service);
+int exit_code();  // of the command that has run
 
 Exit exit_of(const Error& error);  // transient: kUnreachable; not_found: kNotFound; otherwise kUserError
-// Prints one line to stderr; returns `code`.
+// Prints one line to stderr.
+void tell(std::string_view line);
+// "rung: WHAT", on stderr; returns `code`.
 int report_error(Exit code, std::string_view what);
 int report_error(const Error& error);
 
@@ -95,14 +100,16 @@ struct Session {
 };
 
 // Adds --watch. Use the returned option for excludes().
-CLI::Option* add_watch(CLI::App& command, bool& watch);
-// Opens a session for reading, for `queue` if it is not empty, and draws. If `again` (--watch): every 2 s
-// until Ctrl-C, or until the database is unreachable; on a terminal each output replaces the previous one.
-int open_and_draw(bool again, const std::string& queue, const std::function<int(Session&)>& draw);
+CLI::Option* add_watch(CLI::App& command);
+// Opens a session for reading, for --queue where it is given, and draws. With --watch: every 2 s until
+// Ctrl-C, or until the database is unreachable; on a terminal each output replaces the previous one.
+int open_and_draw(const CLI::App& command, const std::function<int(Session&)>& draw);
 
 // The user for the audit: "alice@host (cli)". Through sudo: the user who called it.
 std::string cli_user();
 
+// Whether a person is there to be asked.
+bool can_ask();
 // Asks on stderr; whether the answer is yes.
 bool says_yes(const std::string& question);
 
@@ -117,29 +124,29 @@ int complete(CLI::App& app, const std::vector<std::string>& words);
 // `what`: the parser's own message.
 std::string explain_mistake(const CLI::App& app, const std::string& what);
 
-// Each adds its commands to the program; they store their exit code in `*exit`, which must outlive `app`.
-void add_run(CLI::App& app, int* exit);
-void add_check(CLI::App& app, int* exit);
-void add_migrate(CLI::App& app, int* exit);
-void add_adopt(CLI::App& app, int* exit);
-void add_attach(CLI::App& app, int* exit);
-void add_detach(CLI::App& app, int* exit);
-void add_attached(CLI::App& app, int* exit);
-void add_dialects(CLI::App& app, int* exit);
-void add_doctor(CLI::App& app, int* exit);
-void add_list(CLI::App& app, int* exit);
-void add_show(CLI::App& app, int* exit);
-void add_history(CLI::App& app, int* exit);
-void add_audit(CLI::App& app, int* exit);
-void add_submit(CLI::App& app, int* exit);
-void add_changes(CLI::App& app, int* exit);  // cancel, discard, reschedule, fire, retry, redrive, finish
-void add_edit(CLI::App& app, int* exit);
-void add_bulk(CLI::App& app, int* exit);
-void add_causes(CLI::App& app, int* exit);
-void add_pause(CLI::App& app, int* exit);  // pause, resume, queues
-void add_stats(CLI::App& app, int* exit);
-void add_nodes(CLI::App& app, int* exit);
-void add_healthcheck(CLI::App& app, int* exit);
-void add_completion(CLI::App& app, int* exit);
+// Each adds its commands to the program.
+void add_run(CLI::App& app);
+void add_check(CLI::App& app);
+void add_migrate(CLI::App& app);
+void add_adopt(CLI::App& app);
+void add_attach(CLI::App& app);
+void add_detach(CLI::App& app);
+void add_attached(CLI::App& app);
+void add_dialects(CLI::App& app);
+void add_doctor(CLI::App& app);
+void add_list(CLI::App& app);
+void add_show(CLI::App& app);
+void add_history(CLI::App& app);
+void add_audit(CLI::App& app);
+void add_submit(CLI::App& app);
+void add_changes(CLI::App& app);  // cancel, discard, reschedule, fire, retry, redrive, finish
+void add_edit(CLI::App& app);
+void add_bulk(CLI::App& app);
+void add_causes(CLI::App& app);
+void add_pause(CLI::App& app);  // pause, resume, queues
+void add_stats(CLI::App& app);
+void add_nodes(CLI::App& app);
+void add_healthcheck(CLI::App& app);
+void add_completion(CLI::App& app);
 
 }  // namespace rung::cli

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/cli/shared/command.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/text.h"
 #include "src/config/document.h"
 
@@ -169,21 +170,22 @@ std::string suggest_value(const std::string& what) {
 
 }  // namespace
 
-void add_completion(CLI::App& app, int* exit) {
-  auto shell = std::make_shared<std::string>();
-  CLI::App& completion = add_command(app, "completion", "Prints a shell completion script",
-                                     "Examples:\n"
-                                     "  rung completion bash > /usr/share/bash-completion/completions/rung\n"
-                                     "  rung completion zsh > /usr/share/zsh/vendor-completions/_rung\n"
-                                     "  rung completion fish > ~/.config/fish/completions/rung.fish",
-                                     Takes::none);
-  completion.add_option("SHELL", *shell, "bash, zsh or fish")
-      ->required()
+void add_completion(CLI::App& app) {
+  CLI::App& completion = add_command(
+      app, "completion", "Prints a shell completion script",
+      "Examples:\n"
+      "  rung completion bash > /usr/share/bash-completion/completions/rung\n"
+      "  rung completion zsh > /usr/share/zsh/vendor-completions/_rung\n"
+      "  rung completion fish > ~/.config/fish/completions/rung.fish",
+      [](const CLI::App& c) {
+        const std::string shell = value_of(c, "SHELL");
+        print(shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish);
+        return kSuccess;
+      },
+      Takes::none);
+  add_text(completion, "SHELL", "bash, zsh or fish")
+      .required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  completion.callback([shell, exit] {
-    print(*shell == "bash" ? kBash : *shell == "zsh" ? kZsh : kFish);
-    *exit = kSuccess;
-  });
 }
 
 int complete(CLI::App& app, const std::vector<std::string>& words) {

@@ -90,17 +90,18 @@ std::string time_help(Is is) {
                             : "";
 }
 
+tl::expected<EpochMs, std::string> read_time(Is is, std::string_view text, EpochMs now) {
+  if (is == Is::until) return parse_until(text, now);
+  return parse_when(text, now, is == Is::past ? Direction::past : Direction::future);
+}
+
 // Why the value is wrong; "" = it is not.
 std::string wrong_value(const Field& field, const std::string& text) {
   switch (field.is) {
     case Is::past:
-    case Is::future: {
-      const auto time =
-          parse_when(text, EpochMs{}, field.is == Is::past ? Direction::past : Direction::future);
-      return time ? "" : time.error();
-    }
+    case Is::future:
     case Is::until: {
-      const auto time = parse_until(text, EpochMs{});
+      const auto time = read_time(field.is, text, EpochMs{});
       return time ? "" : time.error();
     }
     case Is::duration: {
@@ -161,13 +162,9 @@ void add_value(const Field& field, const std::string& text, EpochMs now, Json& r
       return;
     }
     case Is::past:
-      member() = to_rfc3339(*parse_when(text, now, Direction::past));
-      return;
     case Is::future:
-      member() = to_rfc3339(*parse_when(text, now, Direction::future));
-      return;
     case Is::until:
-      member() = to_rfc3339(*parse_until(text, now));
+      member() = to_rfc3339(*read_time(field.is, text, now));
       return;
   }
 }
@@ -200,6 +197,15 @@ CLI::Option& add_flag(CLI::App& c, const std::string& flags, const std::string& 
   return *c.add_flag(flags, help);
 }
 
+CLI::Option& add_text(CLI::App& c, const std::string& flags, const std::string& help,
+                      const std::string& type) {
+  return *c.add_option(flags, help)->type_name(type);
+}
+
+CLI::Option& add_words(CLI::App& c, const std::string& name, const std::string& help) {
+  return *add_text(c, name, help).expected(CLI::detail::expected_max_vector_size);
+}
+
 bool is_on(const CLI::App& c, const std::string& flag) { return c.get_option(flag)->as<bool>(); }
 
 std::string given_of(const CLI::App& c, std::span<const Field> fields) {
@@ -212,8 +218,8 @@ std::string given_of(const CLI::App& c, std::span<const Field> fields) {
 }
 
 std::string value_of(const CLI::App& c, const std::string& option) {
-  const auto& values = c.get_option(option)->results();
-  return values.empty() ? std::string() : values.back();
+  const CLI::Option* has = c.get_option_no_throw(option);
+  return has == nullptr || has->results().empty() ? std::string() : has->results().back();
 }
 
 void read_fields(const CLI::App& c, std::span<const Field> fields, EpochMs now, Json& request) {
@@ -237,33 +243,23 @@ namespace {
 
 Field field_of(const api::Param& param) {
   using Of = api::Param::Is;
-  Field field{param.name, Is::name, "TEXT", param.help, {}, param.words};
+  if (param.is == Of::headers)
+    return {"header", Is::headers, "NAME=VALUE",
+            "a header, and its value; only headers listed under index_headers in the config"};
+  Field field{param.name, Is::name, "TEXT", param.help, {}, 0, 0, param.words};
   if (param.name == "queue") field.type = "QUEUE";
   if (param.name == "first_failed_after") field.flags = "--first-failed-after,--since";
-  switch (param.is) {
-    case Of::word:
-      // "only ...: true"
-      field.is = param.words.size() == 1 ? Is::flag : Is::word;
-      break;
-    case Of::words:
-      field.is = Is::words;
-      break;
-    case Of::flag:
-      field.is = Is::flag;
-      break;
-    case Of::time:
-      field.is = param.name.starts_with("due_") ? Is::future : Is::past;
-      field.type = "TIME";
-      break;
-    case Of::duration:
-      field.is = Is::duration;
-      field.type = "DURATION";
-      break;
-    case Of::headers:
-      return {"header", Is::headers, "NAME=VALUE",
-              "a header, and its value; only headers listed under index_headers in the config"};
-    default:
-      break;
+  if (param.is == Of::word)  // "only ...: true" is a flag
+    field.is = param.words.size() == 1 ? Is::flag : Is::word;
+  if (param.is == Of::words) field.is = Is::words;
+  if (param.is == Of::flag) field.is = Is::flag;
+  if (param.is == Of::time) {
+    field.is = param.name.starts_with("due_") ? Is::future : Is::past;
+    field.type = "TIME";
+  }
+  if (param.is == Of::duration) {
+    field.is = Is::duration;
+    field.type = "DURATION";
   }
   return field;
 }
@@ -290,11 +286,17 @@ std::vector<Field> conditions(bool by_error) {
   return fields;
 }
 
-void add_page(CLI::App& c, PageOptions& o) {
-  c.add_option("--limit", o.limit, "Maximum number of rows")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  c.add_option("--cursor", o.cursor, "The next page: `next` of the previous one")->type_name("CURSOR");
+void add_page(CLI::App& c, std::size_t limit) {
+  add_text(c, "--limit", "Maximum number of rows", "UINT")
+      .check(CLI::Range(1, 10000))
+      ->default_str(std::to_string(limit));
+  add_text(c, "--cursor", "The next page: `next` of the previous one", "CURSOR");
+}
+
+Json read_page_of(const CLI::App& c, Session& session, const std::string& path, const Parameters& parameters,
+                  const char* list) {
+  return need(read_rows(*session.api, path, parameters, list, c.get_option("--limit")->as<std::size_t>(),
+                        value_of(c, "--cursor")));
 }
 
 void suggest_queue(Session& session, const std::string& queue) {
@@ -345,18 +347,17 @@ std::string filter_flags(const Json& filter) {
   return out;
 }
 
-CLI::Option* add_count_by(CLI::App& c, std::string& by) {
+CLI::Option* add_count_by(CLI::App& c) {
   const auto wrong = [](const std::string& text) -> std::string {
     if (CountBy::parse(text)) return {};
     return "'" + text + "' is not queue, error_type, tag, level, cause or header.NAME" +
            confile::did_you_mean(text, {"queue", "error_type", "tag", "level", "cause", "header."});
   };
-  return c
-      .add_option(
-          "--by", by,
-          "With --count: by queue, error_type, tag, level, cause or header.NAME (one in index_headers)")
-      ->type_name("FIELD")
-      ->check(wrong);
+  return add_text(
+             c, "--by",
+             "With --count: by queue, error_type, tag, level, cause or header.NAME (one in index_headers)",
+             "FIELD")
+      .check(wrong);
 }
 
 std::string counts_text(const Json& counts) {

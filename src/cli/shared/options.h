@@ -52,20 +52,24 @@ struct Field {
   std::string_view type = "TEXT";
   std::string_view help = {};
   std::string_view flags = {};  // "" = as the member: "--max-attempts" of max_attempts
-  std::span<const std::string_view> words = {};
   double least = 0, most = 0;
+  std::span<const std::string_view> words = {};
 };
 
 // REQUIRES: the texts of the fields outlive the command.
 void add_fields(CLI::App& command, std::span<const Field> fields, const std::string& group = "Options");
 std::string flag_of(const Field& field);  // "--max-attempts"
-// CLI11's own overloads are ambiguous for two literals.
+// What is no part of the request: is_on() and value_of() read it when the command runs.
 CLI::Option& add_flag(CLI::App& command, const std::string& flags, const std::string& help);
+CLI::Option& add_text(CLI::App& command, const std::string& flags, const std::string& help,
+                      const std::string& type = "TEXT");
+// Any number of words.
+CLI::Option& add_words(CLI::App& command, const std::string& name, const std::string& help);
 // Whether a flag was given, and not as --yes=false.
 bool is_on(const CLI::App& command, const std::string& flag);
 // The first one that adds something to the request: its option; "" = none does.
 std::string given_of(const CLI::App& command, std::span<const Field> fields);
-// The value of an option; "" = it was not given.
+// The value of an option; "" = it was not given, or the command has no such option.
 std::string value_of(const CLI::App& command, const std::string& option);
 // Adds what was given to the request. A header that was given twice ends the command.
 void read_fields(const CLI::App& command, std::span<const Field> fields, EpochMs now, Json& request);
@@ -78,12 +82,11 @@ std::vector<Field> params_of(std::string_view operation, const std::vector<std::
 // else.
 std::vector<Field> conditions(bool by_error = true);
 
-// --limit and --cursor of a list.
-struct PageOptions {
-  std::size_t limit = api::kUsualPage;
-  std::string cursor = {};
-};
-void add_page(CLI::App& command, PageOptions& options);
+// Adds --limit and --cursor. `limit`: where it is not given.
+void add_page(CLI::App& command, std::size_t limit = api::kUsualPage);
+// What they ask for, as read_rows() reads it.
+Json read_page_of(const CLI::App& command, Session& session, const std::string& path,
+                  const Parameters& parameters, const char* list);
 
 // If no task is for the queue, and its name is close to that of a known one: says so on stderr.
 void suggest_queue(Session& session, const std::string& queue);
@@ -93,7 +96,7 @@ std::string filter_flags(const Json& filter);
 
 // Counts of tasks, by a field or in all: `rung list --count`, and dry runs of bulks.
 // Adds --by. Use the returned option for needs().
-CLI::Option* add_count_by(CLI::App& command, std::string& by);
+CLI::Option* add_count_by(CLI::App& command);
 // A table of the groups of a count.
 std::string counts_text(const Json& counts);
 

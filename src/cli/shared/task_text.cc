@@ -200,16 +200,6 @@ std::string read_bytes(const std::string& file) {
   return bytes;
 }
 
-std::string printable_body(std::string_view body) {
-  if (is_utf8(body)) return lines(body, 0);
-  std::string out;
-  for (const char c : body) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte >= 0x20 && byte < 0x7f && c != '\\' ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
-  }
-  return out;
-}
-
 std::string path_of(const Json& task) { return "/v1/tasks/" + percent_encode(text_of(task, "retry_id")); }
 
 namespace {
@@ -248,12 +238,11 @@ Json find_task(Session& session, const std::string& id, bool one) {
   const auto [task, alone] = newest_of_message(*session.api, id);
   if (task.is_null()) throw no_such_task(id);
   if (!alone && one) throw several_tasks(id);
-  if (!alone) {
-    const std::string hint = fmt::format(
-        "rung: showing the newest task of message-id {0}; for all of them: rung list --message-id {0}\n",
-        one_line(id));
-    std::fwrite(hint.data(), 1, hint.size(), stderr);
-  }
+  if (!alone)
+    tell(
+        fmt::format("rung: showing the newest task of message-id {0}; for all of them: rung list "
+                    "--message-id {0}",
+                    one_line(id)));
   return need(session.api->get(path_of(task)));
 }
 
@@ -265,6 +254,14 @@ std::string next_of(Session& session, Json task) {
   const std::string text = what_next(task, session.now);
   const Json& gate = part_of(task, "held");
   return gate.is_object() ? text + "; " + held_text(gate) : text;
+}
+
+Json result_json(const std::string& id, std::string_view result, const std::string& reason,
+                 const Json& task) {
+  return {{"retry_id", api::text_or_null(id)},
+          {"result", result},
+          {"reason", api::text_or_null(reason)},
+          {"task", task}};
 }
 
 std::string changed_line(Session& session, const std::string& id, const Json& task,
@@ -288,17 +285,6 @@ std::string held_text(const Json& json) {
 
 std::string cause_name(const Json& cause) {
   return error_line(text_of(cause, "error_type"), text_of(cause, "sample"));
-}
-
-std::string joined(std::initializer_list<std::string> parts) {
-  std::string out;
-  for (const std::string& part : parts) {
-    if (!part.empty()) out += (out.empty() ? "" : ", ") + part;
-  }
-  return out;
-}
-std::string named(std::string_view name, const std::string& value) {
-  return value.empty() ? std::string() : std::string(name) + " " + one_line(value);
 }
 
 }  // namespace rung::cli

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,9 +38,6 @@ std::string more_text(const std::string& what, const Json& page);
 
 // All of a file's bytes; "-" = stdin.
 std::string read_bytes(const std::string& file);
-// A message's body for people and scripts: UTF-8 text with control characters escaped; otherwise every byte
-// that is not printable ASCII as \xNN.
-std::string printable_body(std::string_view body);
 
 // "/v1/tasks/249107395289088".
 std::string path_of(const Json& task);
@@ -56,16 +52,13 @@ Json find_task(Session& session, const std::string& id, bool one = false);
 std::string held_text(const Json& gate);
 // what_next(), and what holds it back; asks for what the task does not say of it.
 std::string next_of(Session& session, Json task);
+// The same of a change for scripts: {retry_id, result, reason, task}.
+Json result_json(const std::string& id, std::string_view result, const std::string& reason, const Json& task);
 // What a change of a task prints: its retry-id, next_of() and, if it changed nothing, why; a line.
 std::string changed_line(Session& session, const std::string& id, const Json& task,
                          const std::string& unchanged_because);
 
 // Of a cause, for people: its type, and the first line of its error.
 std::string cause_name(const Json& cause);
-
-// The parts that are not empty: "a, b".
-std::string joined(std::initializer_list<std::string> parts);
-// "queue orders"; "" without a value.
-std::string named(std::string_view name, const std::string& value);
 
 }  // namespace rung::cli

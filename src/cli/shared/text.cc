@@ -61,35 +61,15 @@ std::string paint(std::string_view text, Colour colour, const Terminal& terminal
 }
 
 Colour colour_of(State state) {
-  switch (state) {
-    case State::scheduled:
-    case State::publishing:
-    case State::awaiting:
-      return Colour::yellow;
-    case State::succeeded:
-      return Colour::green;
-    case State::parked:
-      return Colour::red;
-    case State::cancelled:
-    case State::discarded:
-    case State::unknown:
-      return Colour::dim;
-  }
-  return Colour::none;
+  if (state == State::scheduled || state == State::publishing || state == State::awaiting)
+    return Colour::yellow;
+  if (state == State::succeeded) return Colour::green;
+  return state == State::parked ? Colour::red : Colour::dim;
 }
 
 Colour colour_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::pending:
-      return Colour::yellow;
-    case Outcome::succeeded:
-      return Colour::green;
-    case Outcome::failed:
-    case Outcome::timed_out:
-    case Outcome::returned:
-      return Colour::red;
-  }
-  return Colour::none;
+  if (outcome == Outcome::pending) return Colour::yellow;
+  return outcome == Outcome::succeeded ? Colour::green : Colour::red;
 }
 
 std::string humanise(Ms duration) {

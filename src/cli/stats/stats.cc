@@ -150,23 +150,22 @@ int show(Session& session, Ms max_overdue) {
 
 }  // namespace
 
-void add_stats(CLI::App& app, int* exit) {
+void add_stats(CLI::App& app) {
   static constexpr Field kMaxOverdue{"max_overdue", Is::duration, "DURATION",
                                      "Fail if a task is overdue by more than this (default: 1m)"};
-  CLI::App& c =
-      add_command(app, "stats", "Shows task counts, shard owners and problems: a health check",
-                  "Examples:\n"
-                  "  rung stats\n"
-                  "  rung stats --json --max-overdue 5m    a health check: exit code 1 on problems\n"
-                  "Problems: a shard without a live owner, tasks overdue by more than --max-overdue.");
+  CLI::App& c = add_command(
+      app, "stats", "Shows task counts, shard owners and problems: a health check",
+      "Examples:\n"
+      "  rung stats\n"
+      "  rung stats --json --max-overdue 5m    a health check: exit code 1 on problems\n"
+      "Problems: a shard without a live owner, tasks overdue by more than --max-overdue.",
+      [](const CLI::App& command) {
+        const Ms most =
+            levels::parse_duration(value_of(command, "--max-overdue")).value_or(Ms{std::chrono::minutes{1}});
+        return open_and_draw(command, [&](Session& session) { return show(session, most); });
+      });
   add_fields(c, {&kMaxOverdue, 1});
-  auto watch = std::make_shared<bool>(false);
-  add_watch(c, *watch);
-  c.callback([watch, exit, &c] {
-    const Ms most =
-        levels::parse_duration(value_of(c, "--max-overdue")).value_or(Ms{std::chrono::minutes{1}});
-    *exit = open_and_draw(*watch, "", [&](Session& session) { return show(session, most); });
-  });
+  add_watch(c);
 }
 
 // --------------------------------------------------------------------------------------------- rung nodes
@@ -249,20 +248,20 @@ int show_nodes(Session& session, bool ended) {
 
 }  // namespace
 
-void add_nodes(CLI::App& app, int* exit) {
+void add_nodes(CLI::App& app) {
   CLI::App& c = add_command(
       app, "nodes", "Shows which node owns which shards, and their overdue tasks",
       "Examples:\n"
       "  rung nodes\n"
       "  rung nodes --json | jq '.unowned.shards'   shards without an owner\n"
       "A node is live while it renews its lease, dead once the lease has expired, and left after a clean\n"
-      "shutdown. OVERDUE counts scheduled tasks that are due. For a health check use rung stats.");
-  auto ended = std::make_shared<bool>(false), watch = std::make_shared<bool>(false);
-  c.add_flag("--include-ended,--all", *ended, "Include nodes that ended over a day ago");
-  add_watch(c, *watch);
-  c.callback([=] {
-    *exit = open_and_draw(*watch, "", [&](Session& session) { return show_nodes(session, *ended); });
-  });
+      "shutdown. OVERDUE counts scheduled tasks that are due. For a health check use rung stats.",
+      [](const CLI::App& command) {
+        const bool ended = is_on(command, "--include-ended");
+        return open_and_draw(command, [&](Session& session) { return show_nodes(session, ended); });
+      });
+  add_flag(c, "--include-ended,--all", "Include nodes that ended over a day ago");
+  add_watch(c);
 }
 
 }  // namespace rung::cli

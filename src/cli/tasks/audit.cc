@@ -37,14 +37,14 @@ std::string changes_text(const Json& changes, bool of_all) {
       {"AT (UTC)", left, 0, 0,
        [](const Json& row) { return format_utc(time_of(row, "at").value_or(EpochMs{})); }},
       {"WHO", left, 0, 0, text_cell("who")},
-      {"WHAT", left, 0, 0, text_cell("what")}};
-  if (of_all) columns.push_back({"QUEUE", left, 0, 0, text_cell("queue")});
-  if (of_all) columns.push_back({"RETRY-ID", left, 0, 0, text_cell("retry_id")});
-  columns.push_back({"BULK", right, 0, 0, text_cell("bulk_id")});
-  columns.push_back({"REASON", left, 0, 0, text_cell("reason")});
-  columns.push_back({"CHANGED", left, 0, 0, change_line});
-  Table table(std::move(columns), changes);
-  return table.str(Terminal::of_stdout(), false);
+      {"WHAT", left, 0, 0, text_cell("what")},
+      {"QUEUE", left, 0, 0, text_cell("queue")},
+      {"RETRY-ID", left, 0, 0, text_cell("retry_id")},
+      {"BULK", right, 0, 0, text_cell("bulk_id")},
+      {"REASON", left, 0, 0, text_cell("reason")},
+      {"CHANGED", left, 0, 0, change_line}};
+  if (!of_all) columns.erase(columns.begin() + 3, columns.begin() + 5);
+  return Table(std::move(columns), changes).str(Terminal::of_stdout(), false);
 }
 
 int audit_task(const std::string& id) {
@@ -54,10 +54,9 @@ int audit_task(const std::string& id) {
                       [](const Json& page) { return changes_text(part_of(page, "audit"), false); });
 }
 
-int audit_all(const CLI::App& c, std::span<const Field> fields, const PageOptions& page) {
+int audit_all(const CLI::App& c, std::span<const Field> fields) {
   Session session("", ConfigFor::reading);
-  return print_answer(need(read_rows(*session.api, "/v1/audit", read_params(c, fields, session.now), "audit",
-                                     page.limit, page.cursor)),
+  return print_answer(read_page_of(c, session, "/v1/audit", read_params(c, fields, session.now), "audit"),
                       [](const Json& all) {
                         return changes_text(part_of(all, "audit"), true) +
                                more_text("there may be more", all);
@@ -66,7 +65,8 @@ int audit_all(const CLI::App& c, std::span<const Field> fields, const PageOption
 
 }  // namespace
 
-void add_audit(CLI::App& app, int* exit) {
+void add_audit(CLI::App& app) {
+  const std::vector<Field> fields = params_of("listAudit");
   CLI::App& c = add_command(
       app, "audit", "Lists manual changes of a task, or of all, newest first: when, by whom, and what",
       "Examples:\n"
@@ -75,18 +75,17 @@ void add_audit(CLI::App& app, int* exit) {
       "  rung audit --since 24h                of all tasks and queues\n"
       "  rung audit --queue orders --action redrive --who alice\n"
       "  rung audit --bulk 7                   what it did to each task\n"
-      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.");
-  auto id = std::make_shared<std::string>();
-  auto page = std::make_shared<PageOptions>();
-  auto fields = std::make_shared<std::vector<Field>>(params_of("listAudit"));
-  CLI::Option* one =
-      c.add_option("ID", *id, "A retry-id or a message-id; without one all changes are listed");
-  add_fields(c, *fields);
-  add_page(c, *page);
+      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
+      [fields](const CLI::App& command) {
+        const std::string id = value_of(command, "ID");
+        return id.empty() ? audit_all(command, fields) : audit_task(id);
+      });
+  CLI::Option& one = add_text(c, "ID", "A retry-id or a message-id; without one all changes are listed");
+  add_fields(c, fields);
+  add_page(c);
   for (CLI::Option* option : c.get_options([](const CLI::Option* o) { return !o->get_positional(); })) {
-    if (option->get_name() != "--help") one->excludes(option);
+    if (option->get_name() != "--help") one.excludes(option);
   }
-  c.callback([=, &c] { *exit = id->empty() ? audit_all(c, *fields, *page) : audit_task(*id); });
 }
 
 }  // namespace rung::cli

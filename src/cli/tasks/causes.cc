@@ -14,13 +14,6 @@
 namespace rung::cli {
 namespace {
 
-struct CausesOptions {
-  std::string cause;
-  std::vector<Field> fields;  // of the query
-  PageOptions page{20};
-  bool ended = false, watch = false;
-};
-
 std::string cause_state(const Json& cause) {
   return part_of(cause, "worse_at").is_string() ? "worse" : text_of(cause, "state");
 }
@@ -82,14 +75,12 @@ std::string causes_table(const Json& page, bool all, bool ended, EpochMs now) {
   return advice.empty() ? out : out + "\n" + advice + "\n";
 }
 
-int show_causes(Session& session, const CLI::App& c, const CausesOptions& options) {
-  Parameters parameters = read_params(c, options.fields, session.now);
-  if (!options.ended) parameters.emplace_back("with_tasks", "true");
-  const Json page = need(
-      read_rows(*session.api, "/v1/causes", parameters, "causes", options.page.limit, options.page.cursor));
-  const bool all = given_of(c, options.fields).empty();
-  return print_answer(
-      page, [&](const Json& causes) { return causes_table(causes, all, options.ended, session.now); });
+int show_causes(Session& session, const CLI::App& c, std::span<const Field> fields) {
+  const bool all = given_of(c, fields).empty(), ended = is_on(c, "--include-ended");
+  Parameters parameters = read_params(c, fields, session.now);
+  if (!ended) parameters.emplace_back("with_tasks", "true");
+  return print_answer(read_page_of(c, session, "/v1/causes", parameters, "causes"),
+                      [&](const Json& causes) { return causes_table(causes, all, ended, session.now); });
 }
 
 // "/v1/causes/9f2c41d07ab3"
@@ -130,69 +121,63 @@ int show_cause(const std::string& id) {
 
 constexpr Field kNote{"note", Is::text, "TEXT", "Why"};
 constexpr Field kOfNote[] = {{"link", Is::text, "URL", "A ticket or a page"},
-                             {"state", Is::word, "TEXT", "Set the state, too", {}, kCauseWords}};
+                             {"state", Is::word, "TEXT", "Set the state, too", "", 0, 0, kCauseWords}};
 
-// Adds a command that changes a cause; `fields` are options. `change(session)` is the rest of the request.
-CLI::App& add_triage(CLI::App& causes, int* exit, const std::string& name, const char* summary,
-                     const char* footer, std::span<const Field> fields,
-                     std::function<Json(Session&)> change) {
-  CLI::App& c = add_command(causes, name, summary, footer);
-  auto cause = std::make_shared<std::string>();
-  c.add_option("CAUSE", *cause, "The cause, as rung causes shows it")->required();
-  add_fields(c, fields);
-  c.callback([=, &c] {
-    const std::string path = cause_path(*cause);
+// Adds a command that changes a cause; `fields` are options. `change` is the rest of the request.
+CLI::App& add_triage(CLI::App& causes, const std::string& name, const char* summary, const char* footer,
+                     std::span<const Field> fields,
+                     const std::function<Json(Session& session, const CLI::App& command)>& change) {
+  CLI::App& c = add_command(causes, name, summary, footer, [=](const CLI::App& command) {
+    const std::string cause = value_of(command, "CAUSE"), path = cause_path(cause);
     Session session;
-    Json request = change(session);
-    read_fields(c, fields, session.now, request);
-    *exit = print_answer(need(session.api->post(path, request)), [&](const Json& changed) {
+    Json request = change(session, command);
+    read_fields(command, fields, session.now, request);
+    return print_answer(need(session.api->post(path, request)), [&](const Json& changed) {
       const std::string owner = text_of(changed, "owner"), note = text_of(changed, "note");
-      return one_line("cause " + *cause + " is " + text_of(changed, "state") +
+      return one_line("cause " + cause + " is " + text_of(changed, "state") +
                       (owner.empty() ? "" : ", owner " + owner) + (note.empty() ? "" : ": " + note)) +
              "\n";
     });
   });
+  add_text(c, "CAUSE", "The cause, as rung causes shows it").required();
+  add_fields(c, fields);
   return c;
 }
 
-void add_triage(CLI::App& causes, int* exit) {
-  auto text = std::make_shared<std::string>();
-  add_triage(causes, exit, "note", "Says what a cause is, for the other users",
-             "Example:\n"
-             "  rung causes note 9f2c41d07ab3 \"the bank's test account\" --link https://tickets/4711\n"
-             "A new cause becomes known.",
-             kOfNote,
-             [text](Session&) {
-               return Json{{"note", *text}};
-             })
-      .add_option("TEXT", *text, "The note; it replaces the former one")
-      ->required();
-
-  auto name = std::make_shared<std::string>();
-  auto no_owner = std::make_shared<bool>(false);
+void add_triage(CLI::App& causes) {
+  CLI::App& note =
+      add_triage(causes, "note", "Says what a cause is, for the other users",
+                 "Example:\n"
+                 "  rung causes note 9f2c41d07ab3 \"the bank's test account\" --link https://tickets/4711\n"
+                 "A new cause becomes known.",
+                 kOfNote, [](Session&, const CLI::App& c) {
+                   return Json{{"note", value_of(c, "TEXT")}};
+                 });
+  add_text(note, "TEXT", "The note; it replaces the former one").required();
   CLI::App& own =
-      add_triage(causes, exit, "own", "Says who works on a cause",
+      add_triage(causes, "own", "Says who works on a cause",
                  "Examples:\n"
                  "  rung causes own 9f2c41d07ab3             you do\n"
                  "  rung causes own 9f2c41d07ab3 alice\n"
                  "  rung causes own 9f2c41d07ab3 --nobody",
-                 {}, [name, no_owner](Session& session) {
-                   const bool you = name->empty() && !*no_owner;
-                   return Json{{"owner", you ? text_of(need(session.api->get("/v1/you")), "name") : *name}};
+                 {}, [](Session& session, const CLI::App& c) {
+                   const std::string name = value_of(c, "NAME");
+                   const bool you = name.empty() && !is_on(c, "--nobody");
+                   return Json{{"owner", you ? text_of(need(session.api->get("/v1/you")), "name") : name}};
                  });
-  CLI::Option* who = own.add_option("NAME", *name, "Who works on it; you if left out");
-  own.add_flag("--nobody", *no_owner, "Clear the owner")->excludes(who);
+  CLI::Option& who = add_text(own, "NAME", "Who works on it; you if left out");
+  add_flag(own, "--nobody", "Clear the owner").excludes(&who);
 
   const auto set_to = [](CauseState state) {
-    return [state](Session&) { return Json{{"state", to_word(state)}}; };
+    return [state](Session&, const CLI::App&) { return Json{{"state", to_word(state)}}; };
   };
-  add_triage(causes, exit, "ignore", "Ignores a cause until it gets worse",
+  add_triage(causes, "ignore", "Ignores a cause until it gets worse",
              "Example:\n"
              "  rung causes ignore 9f2c41d07ab3 --note \"expected until Friday\"\n"
              "It is new again, and an alert fires, when it fails ten times as often as it did in\n"
              "the hour before.",
              {&kNote, 1}, set_to(CauseState::ignored));
-  add_triage(causes, exit, "resolve", "Says that a cause is mended",
+  add_triage(causes, "resolve", "Says that a cause is mended",
              "Example:\n"
              "  rung causes resolve 9f2c41d07ab3 --note \"mended in 1.2.3\"\n"
              "When its last task has ended, it is resolved by itself. If it fails again, it has\n"
@@ -202,8 +187,8 @@ void add_triage(CLI::App& causes, int* exit) {
 
 }  // namespace
 
-void add_causes(CLI::App& app, int* exit) {
-  auto o = std::make_shared<CausesOptions>();
+void add_causes(CLI::App& app) {
+  const std::vector<Field> fields = params_of("listCauses", {"with_tasks"});
   CLI::App& c =
       add_command(app, "causes", "Lists failures by cause: what fails, why, and how often",
                   "Examples:\n"
@@ -214,20 +199,20 @@ void add_causes(CLI::App& app, int* exit) {
                   "  rung redrive --cause 9f2c41d07ab3          try them again\n"
                   "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
                   "the like have one\n"
-                  "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.");
-  o->fields = params_of("listCauses", {"with_tasks"});
-  c.add_option("CAUSE", o->cause, "Show only this one, with its tasks by each of index_headers");
-  add_fields(c, o->fields);
-  c.add_flag("--include-ended,--all", o->ended, "Include causes of which no task is under way or parked");
-  add_page(c, o->page);
-  add_watch(c, o->watch);
+                  "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.",
+                  [fields](const CLI::App& command) {
+                    const std::string cause = value_of(command, "CAUSE");
+                    if (!cause.empty()) return show_cause(cause);
+                    return open_and_draw(
+                        command, [&](Session& session) { return show_causes(session, command, fields); });
+                  });
+  add_text(c, "CAUSE", "Show only this one, with its tasks by each of index_headers");
+  add_fields(c, fields);
+  add_flag(c, "--include-ended,--all", "Include causes of which no task is under way or parked");
+  add_page(c, 20);
+  add_watch(c);
   c.require_subcommand(0, 1);
-  c.callback([o, exit, &c] {
-    if (!c.get_subcommands().empty()) return;
-    const auto list = [&](Session& session) { return show_causes(session, c, *o); };
-    *exit = o->cause.empty() ? open_and_draw(o->watch, value_of(c, "--queue"), list) : show_cause(o->cause);
-  });
-  add_triage(c, exit);
+  add_triage(c);
 }
 
 }  // namespace rung::cli

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/cli/shared/bulk_run.h"
-#include "src/cli/shared/command.h"
-#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
+#include "src/cli/tasks/bulk.h"
 #include "src/core/machine/machine.h"
 
 namespace rung::cli {
@@ -20,18 +18,21 @@ constexpr Field kReasonToo{"reason", Is::reason, "TEXT",
                            "Why; recorded in the task's audit, and as its last error"};
 constexpr Field kIncludeReported{"include_reported", Is::flag, "",
                                  "Also tasks whose success was reported, not only presumed"};
+constexpr Field kRedrive[] = {
+    kReason,
+    kIncludeReported,
+    {"include_replaced", Is::flag, "", "With retry-ids: also tasks that an edited copy has replaced"}};
+constexpr Field kFinish[] = {
+    kReason,
+    kIncludeReported,
+    {"error", Is::text, "TEXT", "The error text, with --failed"},
+    {"attempt", Is::number, "N", "The attempt that failed, as in retry-attempt (default: the current one)",
+     "", 1, 1e9},
+    {"executor", Is::text, "ADDRESS", "Who handled the attempt; recorded in the history"}};
 constexpr Field kTarget[] = {
     {"queue", Is::name, "QUEUE", "Send to this queue instead", "--to-queue"},
     {"exchange", Is::name, "NAME", "Send to this exchange instead", "--to-exchange"},
     {"routing_key", Is::text, "KEY", "The routing key for --to-exchange", "--to-routing-key"}};
-
-// What the command line says.
-struct ChangeOptions {
-  CLI::App& command;
-  std::vector<std::string> ids;
-  std::vector<Field> fields;  // of the request
-  BulkOptions bulk = {};
-};
 
 // What is asked of each task.
 struct Wish {
@@ -40,61 +41,27 @@ struct Wish {
   bool safe = true;  // a second time it changes nothing more: its answer may have been lost
 };
 
-// What became of one task.
-struct Change {
-  std::string id;
-  std::string result;       // applied, nothing to do, refused, not found
-  std::string reason = {};  // unless applied
-  Json task = {};           // after it
-};
+std::vector<std::string> ids_of(const CLI::App& c) { return c.get_option("ID")->results(); }
 
-Exit exit_of(const Change& change) {
-  return change.result == "not found" ? kNotFound : change.result == "refused" ? kUserError : kSuccess;
-}
-
-// Of several: a user error takes precedence over not found.
-Exit worse_of(Exit a, Exit b) {
-  const auto weight = [](Exit e) { return e == kUserError ? 2 : e == kNotFound ? 1 : 0; };
-  return weight(a) >= weight(b) ? a : b;
-}
-
-Change change(Api& api, const std::string& id, const Wish& wish) {
-  const std::string path = "/v1/tasks/" + id + "/" + wish.action;
-  auto answer = wish.safe ? api.call_patiently("POST", path, &wish.body) : api.call("POST", path, &wish.body);
+// What became of one task: result_json(), and the task after it. `result`: applied, nothing to do, refused,
+// not found; `reason`: unless applied.
+Json change(Api& api, const std::string& id, const Wish& wish) {
+  const auto answer = api.call("POST", "/v1/tasks/" + id + "/" + wish.action, &wish.body, wish.safe);
   if (!answer) throw Failed(answer.error());
   if (answer->good()) {
-    std::string why = answer->text("unchanged_because");
-    const char* result = why.empty() ? "applied" : "nothing to do";
-    return {id, result, std::move(why), std::move(answer->json)};
+    const std::string why = answer->text("unchanged_because");
+    return result_json(id, why.empty() ? "applied" : "nothing to do", why, answer->json);
   }
-  if (answer->status == 404) return {id, "not found", std::string(kNoSuchTask)};
+  if (answer->status == 404) return result_json(id, "not found", std::string(kNoSuchTask), {});
   if (answer->status != 400 && answer->status != 403 && answer->status != 409)
     throw Failed(error_of(*answer));
-  return {id, "refused", error_of(*answer, [](std::string_view) { return std::string(); }).message};
-}
-
-void print_change(const Change& change, Session& session) {
-  if (change.result == "not found") {
-    report_error(kNotFound, "no task with retry-id " + change.id);
-  } else if (change.result == "refused") {
-    report_error(kUserError, change.id + ": " + change.reason);
-  } else {
-    print(changed_line(session, change.id, change.task, change.reason));
-  }
-}
-
-Json change_json(const Change& change, Api& api) {
-  const auto task = change.result == "not found" ? Result<Json>(Json()) : api.get("/v1/tasks/" + change.id);
-  return {{"retry_id", change.id},
-          {"result", change.result},
-          {"reason", api::text_or_null(change.reason)},
-          {"task", task ? *task : change.task}};  // it is told even if it cannot be read again
+  return result_json(id, "refused", error_of(*answer, [](std::string_view) { return std::string(); }).message,
+                     {});
 }
 
 // Changes the tasks that these retry-ids and message-ids name, each once. Throws what stopped it before all
 // were changed.
-void change_all(Api& api, const std::vector<std::string>& words, const Wish& wish,
-                std::vector<Change>& done) {
+void change_all(Api& api, const std::vector<std::string>& words, const Wish& wish, Json& done) {
   std::vector<std::string> ids;
   for (const std::string& word : words) {
     const auto number = TaskId::parse(word);
@@ -103,13 +70,14 @@ void change_all(Api& api, const std::vector<std::string>& words, const Wish& wis
     ids.push_back(*id);
   }
   const auto is_done = [&](const std::string& id) {
-    return std::ranges::find(done, id, &Change::id) != done.end();
+    return std::any_of(done.begin(), done.end(),
+                       [&](const Json& one) { return text_of(one, "retry_id") == id; });
   };
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (is_done(ids[i])) continue;
     try {
-      Change changed = change(api, ids[i], wish);
-      if (changed.result == "not found") {
+      Json changed = change(api, ids[i], wish);
+      if (text_of(changed, "result") == "not found") {
         // A message-id may be a number, too.
         const auto other = id_of_message(api, words[i]);
         if (other && is_done(*other)) continue;
@@ -124,53 +92,62 @@ void change_all(Api& api, const std::vector<std::string>& words, const Wish& wis
   }
 }
 
-int run(const ChangeOptions& o, Wish wish) {
+int change_by_ids(const CLI::App& c, std::span<const Field> fields, Wish wish) {
   Session session;
-  read_fields(o.command, o.fields, session.now, wish.body);
-  std::vector<Change> done;
+  read_fields(c, fields, session.now, wish.body);
+  Json done = Json::array();
   std::optional<Failed> stopped;
   try {
-    change_all(*session.api, o.ids, wish, done);
+    change_all(*session.api, ids_of(c), wish, done);
   } catch (const Failed& error) {
     if (done.empty()) throw;
     stopped = error;
   }
   if (auto now = session.api->now()) session.now = *now;
   Exit exit = kSuccess;
-  Json json = {{"results", Json::array()}};
-  for (const Change& change : done) {
-    exit = worse_of(exit, exit_of(change));
+  for (Json& one : done) {
+    const std::string id = text_of(one, "retry_id"), result = text_of(one, "result"),
+                      reason = text_of(one, "reason");
+    const Exit code = result == "not found" ? kNotFound : result == "refused" ? kUserError : kSuccess;
+    // A user error takes precedence over not found.
+    if (code != kSuccess && exit != kUserError) exit = code;
     if (given().json) {
-      json["results"].push_back(change_json(change, *session.api));
+      const auto task = code == kNotFound ? Result<Json>(Json()) : session.api->get("/v1/tasks/" + id);
+      if (task) one["task"] = *task;  // else it is told as it was changed
+    } else if (code == kNotFound) {
+      report_error(code, "no task with retry-id " + id);
+    } else if (code == kUserError) {
+      report_error(code, id + ": " + reason);
     } else {
-      print_change(change, session);
+      print(changed_line(session, id, part_of(one, "task"), reason));
     }
   }
-  if (given().json) print_json(json);
+  if (given().json) print_json({{"results", done}});
   if (stopped) throw Failed(*stopped);
   return exit;
 }
 
 // By ids, or by a filter. `elsewhere`: the target that was given.
-int run(const ChangeOptions& o, Wish wish, BulkAction action, const Json& elsewhere = Json::object()) {
-  const bool filtered = !given_of(o.command, o.bulk.filter).empty();
-  if (o.ids.empty() && !filtered)
+int change_any(const CLI::App& c, std::span<const Field> fields, Wish wish, BulkAction action,
+               const Json& elsewhere = Json::object()) {
+  const bool filtered = !given_of(c, bulk_filter(action)).empty(), by_ids = !ids_of(c).empty();
+  if (!by_ids && !filtered)
     throw Failed(kUserError, "no tasks selected: give retry-ids or a filter (--queue, --tag, --state ...)");
-  if (!o.ids.empty() && filtered)
+  if (by_ids && filtered)
     throw Failed(
         kUserError,
         "retry-ids and a filter cannot be combined (to redrive to another queue: redrive --to-queue)");
-  if (o.ids.empty()) {
+  if (!by_ids) {
     Json bulk = Json::object();
-    read_fields(o.command, o.fields, EpochMs{}, bulk);
+    read_fields(c, fields, EpochMs{}, bulk);
     if (!elsewhere.empty()) bulk["elsewhere"] = elsewhere;
-    return make_bulk(o.command, o.bulk, action, std::move(bulk));
+    return make_bulk(c, action, std::move(bulk));
   }
-  if (const auto of_bulk = o.bulk.dry_run ? "--dry-run" : given_of(o.command, o.bulk.request);
+  if (const auto of_bulk = is_on(c, "--dry-run") ? "--dry-run" : given_of(c, bulk_fields(action));
       !of_bulk.empty())
     throw Failed(kUserError, of_bulk + " needs a filter, not retry-ids");
   wish.body.update(elsewhere);
-  return run(o, std::move(wish));
+  return change_by_ids(c, fields, std::move(wish));
 }
 
 constexpr const char* kFilterHelp =
@@ -179,27 +156,34 @@ constexpr const char* kFilterHelp =
     "A sidecar carries it out; Ctrl-C pauses it (see rung bulk resume).";
 
 // With its ids, its `fields` and, unless it takes ids alone, the options of a bulk.
-std::shared_ptr<ChangeOptions> add_change(CLI::App& app, const std::string& name, const char* summary,
-                                          const std::string& footer, std::vector<Field> fields,
-                                          std::optional<BulkAction> bulk) {
-  CLI::App& c = add_command(app, name, summary, footer + (bulk ? kFilterHelp : ""));
-  auto o = std::make_shared<ChangeOptions>(ChangeOptions{c, {}, std::move(fields)});
-  c.add_option("ID", o->ids, "Retry-ids or message-ids, as listed by rung list")->required(!bulk);
-  if (bulk) add_bulk_options(c, o->bulk, *bulk);
-  add_fields(c, o->fields);
-  return o;
+CLI::App& add_change(CLI::App& app, const std::string& name, const char* summary, const std::string& footer,
+                     std::span<const Field> fields, std::optional<BulkAction> bulk, Run run) {
+  CLI::App& c = add_command(app, name, summary, footer + (bulk ? kFilterHelp : ""), std::move(run));
+  add_words(c, "ID", "Retry-ids or message-ids, as listed by rung list").required(!bulk);
+  if (bulk) add_bulk_options(c, *bulk);
+  add_fields(c, fields);
+  return c;
 }
 
-// Of a command that has no further options.
-void add_action(CLI::App& app, int* exit, BulkAction action, const char* summary, const std::string& footer,
+// A command that has no further options. `reason`: outlives it.
+void add_action(CLI::App& app, BulkAction action, const char* summary, const std::string& footer,
                 const Field& reason) {
   const std::string name(to_word(action));
-  auto o = add_change(app, name, summary, footer, {reason}, action);
-  o->command.callback([o, exit, action, name] { *exit = run(*o, {name}, action); });
+  add_change(app, name, summary, footer, {&reason, 1}, action, [&reason, action, name](const CLI::App& c) {
+    return change_any(c, {&reason, 1}, {name}, action);
+  });
 }
 
-void add_redrive(CLI::App& app, int* exit) {
-  auto o = add_change(
+int redrive(const CLI::App& c) {
+  if (ids_of(c).empty() && is_on(c, "--include-replaced"))
+    throw Failed(kUserError, "--include-replaced needs retry-ids, not a filter");
+  Json elsewhere = Json::object();
+  read_fields(c, kTarget, EpochMs{}, elsewhere);
+  return change_any(c, kRedrive, {"redrive"}, BulkAction::redrive, elsewhere);
+}
+
+void add_redrive(CLI::App& app) {
+  CLI::App& c = add_change(
       app, "redrive", "Sends tasks now: parked ones and presumed successes start again at level 1",
       "Examples:\n"
       "  rung redrive 249107395289088\n"
@@ -213,44 +197,48 @@ void add_redrive(CLI::App& app, int* exit) {
       "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
       "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new\n"
       "A presumed success can be sent again, too; a reported one only with --include-reported.",
-      {kReason,
-       kIncludeReported,
-       {"include_replaced", Is::flag, "", "With retry-ids: also tasks that an edited copy has replaced"}},
-      BulkAction::redrive);
-  CLI::App& c = o->command;
+      kRedrive, BulkAction::redrive, redrive);
   c.alias("retry");
   add_fields(c, kTarget, "Where to");
   c.get_option("--to-queue")->excludes("--to-exchange")->excludes("--to-routing-key");
-  c.callback([o, exit] {
-    if (o->ids.empty() && is_on(o->command, "--include-replaced"))
-      throw Failed(kUserError, "--include-replaced needs retry-ids, not a filter");
-    Json elsewhere = Json::object();
-    read_fields(o->command, kTarget, EpochMs{}, elsewhere);
-    *exit = run(*o, {"redrive"}, BulkAction::redrive, elsewhere);
-  });
 }
 
-void add_reschedule(CLI::App& app, int* exit) {
+void add_reschedule(CLI::App& app) {
   static constexpr Field kWhen[] = {
       {"delay", Is::duration, "DURATION", "Due after this time"},
-      {"at", Is::future, "TIME", "Due at this time (UTC unless it has an offset)"}};
-  auto o = add_change(app, "reschedule", "Changes the due time of scheduled tasks",
-                      "Examples:\n"
-                      "  rung reschedule 249107395289088 --delay 2h\n"
-                      "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
-                      {kReason}, std::nullopt);
-  CLI::Option_group& when = *o->command.add_option_group("when");
-  add_fields(when, kWhen);
+      {"at", Is::future, "TIME", "Due at this time (UTC unless it has an offset)"},
+      kReason};
+  CLI::App& c = add_change(app, "reschedule", "Changes the due time of scheduled tasks",
+                           "Examples:\n"
+                           "  rung reschedule 249107395289088 --delay 2h\n"
+                           "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
+                           {&kReason, 1}, std::nullopt, [](const CLI::App& command) {
+                             const bool safe = command.count("--delay") == 0;
+                             return change_by_ids(command, kWhen, {"reschedule", Json::object(), safe});
+                           });
+  CLI::Option_group& when = *c.add_option_group("when");
+  add_fields(when, std::span(kWhen).first(2));
   when.require_option(1);
-  o->fields.insert(o->fields.end(), std::begin(kWhen), std::end(kWhen));
-  o->command.callback([o, exit] {
-    const bool safe = o->command.count("--delay") == 0;
-    *exit = run(*o, {"reschedule", Json::object(), safe});
-  });
 }
 
-void add_finish(CLI::App& app, int* exit) {
-  auto o = add_change(
+int finish(const CLI::App& c) {
+  const auto has = [&c](const char* flag) { return c.count(flag) > 0; };
+  const bool succeeded = has("--succeeded"), by_ids = !ids_of(c).empty();
+  for (const char* flag : {"--error", "--include-reported"}) {
+    if (succeeded && has(flag))
+      throw Failed(kUserError, flag + std::string(" needs --failed, not --succeeded"));
+  }
+  if (!by_ids && (has("--attempt") || has("--executor")))
+    throw Failed(kUserError, "--attempt and --executor need retry-ids, not a filter");
+  if (!by_ids && has("--error"))
+    throw Failed(kUserError, "--error needs retry-ids; with a filter, --reason is the error text, too");
+  return change_any(
+      c, kFinish, {"finish", {{"result", succeeded ? "succeeded" : "failed"}}, succeeded || has("--attempt")},
+      succeeded ? BulkAction::succeed : BulkAction::fail);
+}
+
+void add_finish(CLI::App& app) {
+  CLI::App& c = add_change(
       app, "finish", "Reports the result of an attempt on behalf of a consumer",
       "Examples:\n"
       "  rung finish 249107395289088 --succeeded\n"
@@ -263,65 +251,37 @@ void add_finish(CLI::App& app, int* exit) {
       "only\n"
       "be finished after the broker's confirm; the command waits up to 2 s for it.\n"
       "With a filter and no --state: only deliveries whose silence is held open.",
-      {kReason,
-       kIncludeReported,
-       {"error", Is::text, "TEXT", "The error text, with --failed"},
-       {"attempt",
-        Is::number,
-        "N",
-        "The attempt that failed, as in retry-attempt (default: the current one)",
-        {},
-        {},
-        1,
-        1e9},
-       {"executor", Is::text, "ADDRESS", "Who handled the attempt; recorded in the history"}},
-      BulkAction::fail);
-  CLI::App& c = o->command;
+      kFinish, BulkAction::fail, finish);
   CLI::Option_group& how = *c.add_option_group("how");
   add_flag(how, "--succeeded", "The attempt succeeded").disable_flag_override();
   add_flag(how, "--failed", "The attempt failed: next level, or parked").disable_flag_override();
   how.require_option(1);
-  c.callback([o, exit, &c] {
-    const bool succeeded = c.count("--succeeded") > 0;
-    const auto has = [&c](const char* flag) { return c.count(flag) > 0; };
-    for (const char* flag : {"--error", "--include-reported"}) {
-      if (succeeded && has(flag))
-        throw Failed(kUserError, flag + std::string(" needs --failed, not --succeeded"));
-    }
-    if (o->ids.empty() && (has("--attempt") || has("--executor")))
-      throw Failed(kUserError, "--attempt and --executor need retry-ids, not a filter");
-    if (o->ids.empty() && has("--error"))
-      throw Failed(kUserError, "--error needs retry-ids; with a filter, --reason is the error text, too");
-    *exit =
-        run(*o, {"finish", {{"result", succeeded ? "succeeded" : "failed"}}, succeeded || has("--attempt")},
-            succeeded ? BulkAction::succeed : BulkAction::fail);
-  });
 }
 
 }  // namespace
 
-void add_changes(CLI::App& app, int* exit) {
-  add_action(app, exit, BulkAction::cancel, "Cancels scheduled tasks: they are not sent again",
+void add_changes(CLI::App& app) {
+  add_action(app, BulkAction::cancel, "Cancels scheduled tasks: they are not sent again",
              "Examples:\n"
              "  rung cancel 249107395289088\n"
              "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
              "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
              "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.",
              kReasonToo);
-  add_action(app, exit, BulkAction::discard, "Gives up parked or scheduled tasks: they are not sent again",
+  add_action(app, BulkAction::discard, "Gives up parked or scheduled tasks: they are not sent again",
              "Examples:\n"
              "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
              "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
              "A discarded task keeps its history until `retention` deletes it.",
              kReasonToo);
-  add_reschedule(app, exit);
-  add_action(app, exit, BulkAction::fire, "Sends scheduled tasks now",
+  add_reschedule(app);
+  add_action(app, BulkAction::fire, "Sends scheduled tasks now",
              "Examples:\n"
              "  rung fire 249107395289088\n"
              "  rung fire --queue orders --rate 50 --yes",
              kReason);
-  add_redrive(app, exit);
-  add_finish(app, exit);
+  add_redrive(app);
+  add_finish(app);
 }
 
 }  // namespace rung::cli

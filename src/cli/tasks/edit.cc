@@ -1,6 +1,5 @@
 // rung edit: a parked task goes out again with another body or other headers, as a new task.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
@@ -23,13 +22,6 @@ constexpr Field kEdit[] = {
     {"unset_headers", Is::list, "NAME", "Remove a header; can be repeated", "--unset-header"},
     {"reason", Is::reason, "TEXT", "Why; recorded in the task's audit"}};
 
-struct EditOptions {
-  CLI::App& command;
-  std::string id = {}, body = {};
-  std::vector<std::string> set = {};
-  bool yes = false;
-};
-
 // A number or true/false keeps its type, also one that JSON does not have ({"!i32": 5}). A text stays one,
 // and may take the place of anything else.
 Json value_like(const Json& before, const std::string& text) {
@@ -45,11 +37,12 @@ Json value_like(const Json& before, const std::string& text) {
 }
 
 // What shall change, for the API. `message`: as it is.
-Json request_of(const EditOptions& o, const Json& message) {
+Json request_of(const CLI::App& c, const Json& message) {
   Json body = {{"version", part_of(message, "version")}};
-  read_fields(o.command, kEdit, EpochMs{}, body);
-  if (!o.body.empty()) body["body_base64"] = api::to_base64(read_bytes(o.body));
-  for (const std::string& pair : o.set) {
+  read_fields(c, kEdit, EpochMs{}, body);
+  const std::string file = value_of(c, "--body");
+  if (!file.empty()) body["body_base64"] = api::to_base64(read_bytes(file));
+  for (const std::string& pair : c.get_option("--set-header")->results()) {
     const auto equals = pair.find('=');
     if (equals == std::string::npos || equals == 0)
       throw Failed(kUserError, "--set-header: '" + pair + "' is not NAME=VALUE");
@@ -82,51 +75,47 @@ bool confirmed(const Json& task, const Json& message, const Json& request) {
 }
 
 // `task`: the new one, or the original.
-int tell(Session& session, const EditOptions& o, const char* result, const std::string& reason,
+int tell(Session& session, const std::string& id, const char* result, const std::string& reason,
          const Json& task) {
   const bool good = std::string_view(result) != "refused";
-  if (given().json)
-    print_json({{"retry_id", good ? part_of(task, "retry_id") : Json()},
-                {"result", result},
-                {"reason", api::text_or_null(reason)},
-                {"task", task}});
-  if (!good) throw Failed(task.is_null() ? kNotFound : kUserError, o.id + ": " + reason);
+  if (given().json) print_json(result_json(good ? text_of(task, "retry_id") : "", result, reason, task));
+  if (!good) throw Failed(task.is_null() ? kNotFound : kUserError, id + ": " + reason);
   if (!given().json) print(changed_line(session, text_of(task, "retry_id"), task, reason));
   return kSuccess;
 }
 
-int send(Session& session, const EditOptions& o, const Json& task, const Json& request) {
+int send(Session& session, const std::string& id, const Json& task, const Json& request) {
   if (auto now = session.api->now()) session.now = *now;
-  const Answer answer = need(session.api->call("POST", path_of(task) + "/edit", &request));
-  if (answer.status == 201) return tell(session, o, "created", "", answer.json);
+  const Answer answer = need(session.api->call("POST", path_of(task) + "/edit", &request, false));
+  if (answer.status == 201) return tell(session, id, "created", "", answer.json);
   if (answer.good())
-    return tell(session, o, "duplicate",
+    return tell(session, id, "duplicate",
                 "it was replaced by task " + text_of(answer.json, "retry_id") + " already, with this message",
                 answer.json);
   if (!part_of(answer.json, "errors").empty()) throw Failed(error_of(answer));
   const auto original = session.api->get(path_of(task));
   if (!original && original.error().kind != Error::Kind::not_found) throw Failed(original.error());
   const std::string why = answer.status == 404 ? std::string(kNoSuchTask) : answer.text("detail");
-  return tell(session, o, "refused", why, original ? *original : Json());
+  return tell(session, id, "refused", why, original ? *original : Json());
 }
 
-int run(const EditOptions& o) {
-  if (o.body.empty() && o.set.empty() && o.command.count("--unset-header") == 0)
+int edit(const CLI::App& c) {
+  const std::string id = value_of(c, "ID"), file = value_of(c, "--body");
+  if (file.empty() && c.count("--set-header") == 0 && c.count("--unset-header") == 0)
     throw Failed(kUserError, "nothing would change: give --body, --set-header or --unset-header");
   Session session;
-  const Json task = find_task(session, o.id, true);
+  const Json task = find_task(session, id, true);
   const Json message = need(session.api->get(path_of(task) + "/message"));
-  const Json request = request_of(o, message);
-  const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
+  const Json request = request_of(c, message);
   // The API refuses a task that is not parked, or says that it has been replaced.
-  const bool asks = !o.yes && can_ask && o.body != "-" && state_of(task) == State::parked;
+  const bool asks = !is_on(c, "--yes") && can_ask() && file != "-" && state_of(task) == State::parked;
   if (asks && !confirmed(task, message, request)) throw Failed(kUserError, "nothing was sent");
-  return send(session, o, task, request);
+  return send(session, id, task, request);
 }
 
 }  // namespace
 
-void add_edit(CLI::App& app, int* exit) {
+void add_edit(CLI::App& app) {
   CLI::App& c = add_command(
       app, "edit", "Sends a parked task again with another body or other headers, as a new task",
       "Examples:\n"
@@ -136,17 +125,15 @@ void add_edit(CLI::App& app, int* exit) {
       "The new task is due now, as after a redrive. The parked one is discarded, says `replaced by` and is "
       "not "
       "redriven.\n"
-      "Repeating an edit returns the same new task. Properties stay as they are; a JSON body is checked.");
-  auto o = std::make_shared<EditOptions>(EditOptions{c});
-  c.add_option("ID", o->id, "A retry-id or message-id, as listed by rung list")->required();
-  c.add_option("--body", o->body, "The new body is in this file; - is stdin")->type_name("FILE");
-  c.add_option("--set-header", o->set,
-               "Add or change a header; can be repeated. A number or true/false keeps its type")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
+      "Repeating an edit returns the same new task. Properties stay as they are; a JSON body is checked.",
+      edit);
+  add_text(c, "ID", "A retry-id or message-id, as listed by rung list").required();
+  add_text(c, "--body", "The new body is in this file; - is stdin", "FILE");
+  add_text(c, "--set-header",
+           "Add or change a header; can be repeated. A number or true/false keeps its type", "NAME=VALUE")
+      .take_all();
   add_fields(c, kEdit);
-  c.add_flag("-y,--yes", o->yes, "Do not ask for confirmation on a terminal");
-  c.callback([o, exit] { *exit = run(*o); });
+  add_flag(c, "-y,--yes", "Do not ask for confirmation on a terminal");
 }
 
 }  // namespace rung::cli

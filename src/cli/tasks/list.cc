@@ -13,21 +13,11 @@
 namespace rung::cli {
 namespace {
 
-struct ListOptions {
-  CLI::App& command;
-  std::vector<Field> fields;  // of the query
-  PageOptions page = {};
-  std::string by = {};
-  bool all = false, count = false, watch = false;
-};
-
 constexpr std::size_t kPage = 500;  // rows per page with --all
 
 Table make_table(const std::string& queue, EpochMs now) {
   using enum Table::Align;
   const bool utc = time_style() == TimeStyle::utc;
-  std::vector<Table::Column> columns = {{"RETRY-ID", left, 0, 0, text_cell("retry_id")}};
-  if (queue.empty()) columns.push_back({"QUEUE", left, 8, 0, destination});
   const auto state = [](const Json& t) {
     const char* body = part_of(t, "body_stored") == false ? ", no body" : "";
     return Table::Cell(text_of(t, "state") + body, colour_of(state_of(t)));
@@ -44,33 +34,35 @@ Table make_table(const std::string& queue, EpochMs now) {
     return id.empty() ? "-" : shorten(one_line(id), 36);
   };
   const auto error = [](const Json& t) { return error_line("", text_of(t, "last_error")); };
-  for (Table::Column column : std::initializer_list<Table::Column>{
-           {"KIND", left, 0, 4, text_cell("kind")},
-           {"STATE", left, 0, 0, state},
-           {"LEVEL", right, 0, 2, level},
-           {"RETRIES", right, 0, 3, number_cell("attempt")},
-           {"DUE", left, 0, 0, [now](const Json& t) { return due_cell(t, now); }},
-           {utc ? "SINCE" : "AGE", right, 0, 1, since},
-           {"VER", right, 0, 5, number_cell("version")},
-           {"MESSAGE-ID", left, 10, 0, message_id},
-           {"LAST ERROR", left, 0, 0, error}}) {
-    columns.push_back(std::move(column));
-  }
+  std::vector<Table::Column> columns = {
+      {"RETRY-ID", left, 0, 0, text_cell("retry_id")},
+      {"QUEUE", left, 8, 0, destination},
+      {"KIND", left, 0, 4, text_cell("kind")},
+      {"STATE", left, 0, 0, state},
+      {"LEVEL", right, 0, 2, level},
+      {"RETRIES", right, 0, 3, number_cell("attempt")},
+      {"DUE", left, 0, 0, [now](const Json& t) { return due_cell(t, now); }},
+      {utc ? "SINCE" : "AGE", right, 0, 1, since},
+      {"VER", right, 0, 5, number_cell("version")},
+      {"MESSAGE-ID", left, 10, 0, message_id},
+      {"LAST ERROR", left, 0, 0, error}};
+  if (!queue.empty()) columns.erase(columns.begin() + 1);
   return Table(std::move(columns));
 }
 
 // Prints all pages with --all, otherwise one. JSON is one document over all pages.
-int print_pages(Session& session, const ListOptions& options, const std::string& queue) {
+int print_pages(Session& session, const CLI::App& c, std::span<const Field> fields,
+                const std::string& queue) {
   const Terminal terminal = Terminal::of_stdout();
-  const Parameters parameters = read_params(options.command, options.fields, session.now);
-  std::string next = options.page.cursor;
+  const Parameters parameters = read_params(c, fields, session.now);
+  const bool all = is_on(c, "--all-pages");
+  std::string next = value_of(c, "--cursor");
   bool first = true;
   if (given().json) print("{\"tasks\":[");
   do {
     // An error leaves the JSON incomplete: a partial list must not parse.
-    const Json page = need(
-        options.all ? read_page(*session.api, "/v1/tasks", parameters, "tasks", kPage, next)
-                    : read_rows(*session.api, "/v1/tasks", parameters, "tasks", options.page.limit, next));
+    const Json page = all ? need(read_page(*session.api, "/v1/tasks", parameters, "tasks", kPage, next))
+                          : read_page_of(c, session, "/v1/tasks", parameters, "tasks");
     next = text_of(page, "next");
     Table table = make_table(queue, session.now);
     for (const Json& task : part_of(page, "tasks")) {
@@ -79,7 +71,7 @@ int print_pages(Session& session, const ListOptions& options, const std::string&
       first = false;
     }
     if (!table.empty()) print(table.str(terminal));
-  } while (options.all && !next.empty());
+  } while (all && !next.empty());
   if (given().json) {
     print("\n],\"next\":" + dump(api::text_or_null(next)) + "}\n");
   } else if (first) {
@@ -92,27 +84,32 @@ int print_pages(Session& session, const ListOptions& options, const std::string&
   return kSuccess;
 }
 
-int print_count(Session& session, const ListOptions& options, const std::string& queue) {
-  Parameters parameters = read_params(options.command, options.fields, session.now);
+int print_count(Session& session, const CLI::App& c, std::span<const Field> fields,
+                const std::string& queue) {
+  const std::string by = value_of(c, "--by");
+  Parameters parameters = read_params(c, fields, session.now);
   parameters.emplace_back("count", "true");
-  parameters.emplace_back("by", options.by);
+  parameters.emplace_back("by", by);
   const Json counts = need(session.api->get(with_query("/v1/tasks", parameters)));
   if (given().json) return print_json(counts);
   const std::int64_t total = number_of(counts, "count");
-  print(!options.by.empty() ? counts_text(counts)
-                            : std::to_string(total) + (flag_of(counts, "or_more") ? " or more\n" : "\n"));
+  print(!by.empty() ? counts_text(counts)
+                    : std::to_string(total) + (flag_of(counts, "or_more") ? " or more\n" : "\n"));
   if (total == 0) suggest_queue(session, queue);
   return kSuccess;
 }
 
 }  // namespace
 
-void add_list(CLI::App& app, int* exit) {
+void add_list(CLI::App& app) {
   static constexpr std::array<std::string_view, 3> kSorts{"newest", "oldest", "due"};
   static constexpr Field kSort{
       "sort", Is::word,
       "TEXT", "newest (as without it) or oldest: by the time received; due: the next due first",
-      {},     kSorts};
+      "",     0,
+      0,      kSorts};
+  std::vector<Field> fields = conditions();
+  fields.push_back(kSort);
   CLI::App& c = add_command(
       app, "list", "Lists tasks, newest first",
       "Examples:\n"
@@ -126,22 +123,20 @@ void add_list(CLI::App& app, int* exit) {
       "  rung list --sort due --watch          refreshed every 2 s\n"
       "  rung list --kind delay --tag order.close\n"
       "  rung list --all-pages --json | jq -r '.tasks[].retry_id'\n"
-      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.");
-  auto o = std::make_shared<ListOptions>(ListOptions{c, conditions()});
-  add_fields(c, o->fields, "Which tasks");
+      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
+      [fields](const CLI::App& command) {
+        const auto print_tasks = is_on(command, "--count") ? print_count : print_pages;
+        return open_and_draw(command, [&](Session& session) {
+          return print_tasks(session, command, fields, value_of(command, "--queue"));
+        });
+      });
+  add_fields(c, conditions(), "Which tasks");
   add_fields(c, {&kSort, 1});
-  o->fields.push_back(kSort);
-  add_page(c, o->page);
-  CLI::Option* all = c.add_flag("--all-pages,--all", o->all, "All pages")->excludes("--limit");
-  CLI::Option* count = c.add_flag("--count", o->count, "Print only the number of tasks")->excludes(all);
-  add_count_by(c, o->by)->needs(count);
-  add_watch(c, o->watch)->excludes(all)->excludes("--count");
-  c.callback([o, exit] {
-    const std::string queue = value_of(o->command, "--queue");
-    *exit = open_and_draw(o->watch, queue, [&](Session& session) {
-      return o->count ? print_count(session, *o, queue) : print_pages(session, *o, queue);
-    });
-  });
+  add_page(c);
+  CLI::Option* all = add_flag(c, "--all-pages,--all", "All pages").excludes("--limit");
+  CLI::Option* count = add_flag(c, "--count", "Print only the number of tasks").excludes(all);
+  add_count_by(c)->needs(count);
+  add_watch(c)->excludes(all)->excludes("--count");
 }
 
 }  // namespace rung::cli

@@ -34,7 +34,8 @@ Json change(Session& session, const std::string& queue, const char* action, cons
   return need(session.api->post("/v1/queues/" + percent_encode(queue) + action, request));
 }
 
-int pause(const std::string& queue, const CLI::App& c) {
+int pause(const CLI::App& c) {
+  const std::string queue = value_of(c, "QUEUE");
   Session session(queue);
   print_answer(change(session, queue, "/pause", c, kPause), [&](const Json& made) {
     const auto until = time_of(made, "until");
@@ -74,7 +75,8 @@ std::string resumed_text(const std::string& queue, const Json& resumed) {
   return held.empty() ? text : text + "; but " + held;
 }
 
-int resume(const std::string& queue, const CLI::App& c) {
+int resume(const CLI::App& c) {
+  const std::string queue = value_of(c, "QUEUE");
   Session session(queue);
   return print_answer(change(session, queue, "/resume", c, kResume),
                       [&](const Json& ended) { return one_line(resumed_text(queue, ended)) + "\n"; });
@@ -128,8 +130,7 @@ int show_queues(Session& session) {
                       [&](const Json& page) { return queues_table(part_of(page, "queues"), session.now); });
 }
 
-void add_queues(CLI::App& app, int* exit) {
-  auto watch = std::make_shared<bool>(false);
+void add_queues(CLI::App& app) {
   CLI::App& c = add_command(
       app, "queues", "Lists the queues that have open tasks, are held back or attached",
       "Examples:\n"
@@ -138,15 +139,14 @@ void add_queues(CLI::App& app, int* exit) {
       "STATE says what holds the queue back: a pause, its window, its breaker, or its rate.\n"
       "ATTACHED: whether the sidecars see that its dead letters come here; - is a queue that never was.\n"
       "REASON also says if deliveries wait in a queue that has no consumer.\n"
-      "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.");
-  add_watch(c, *watch);
-  c.callback([watch, exit] { *exit = open_and_draw(*watch, "", show_queues); });
+      "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
+      [](const CLI::App& command) { return open_and_draw(command, show_queues); });
+  add_watch(c);
 }
 
 }  // namespace
 
-void add_pause(CLI::App& app, int* exit) {
-  auto queue = std::make_shared<std::string>();
+void add_pause(CLI::App& app) {
   CLI::App& c = add_command(
       app, "pause", "Pauses a queue: its tasks wait, and cost no attempt",
       "Examples:\n"
@@ -154,23 +154,23 @@ void add_pause(CLI::App& app, int* exit) {
       "  rung pause orders --for 2h\n"
       "  rung pause orders --until 08:00                   the next 08:00 of this machine's clock\n"
       "  rung pause orders --until 2026-11-23T08:00:00Z\n"
-      "In force on every sidecar within a second. Pausing a paused queue changes its end and its reason.");
-  c.add_option("QUEUE", *queue, "The queue; it need not exist yet")->required();
+      "In force on every sidecar within a second. Pausing a paused queue changes its end and its reason.",
+      pause);
+  add_text(c, "QUEUE", "The queue; it need not exist yet").required();
   add_fields(c, kPause);
   c.get_option("--for")->excludes("--until");
-  c.callback([queue, exit, &c] { *exit = pause(*queue, c); });
 
   CLI::App& again =
       add_command(app, "resume", "Ends the pause of a queue, or a retry-after that holds it back",
                   "Examples:\n"
                   "  rung resume orders\n"
                   "  rung resume orders --probe           the breaker tries the next task now\n"
-                  "What is overdue goes out oldest first, at the queue's catch-up rate.");
-  again.add_option("QUEUE", *queue, "The queue")->required();
+                  "What is overdue goes out oldest first, at the queue's catch-up rate.",
+                  resume);
+  add_text(again, "QUEUE", "The queue").required();
   add_fields(again, kResume);
-  again.callback([queue, exit, &again] { *exit = resume(*queue, again); });
 
-  add_queues(app, exit);
+  add_queues(app);
 }
 
 }  // namespace rung::cli

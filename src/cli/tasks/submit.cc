@@ -22,7 +22,7 @@
 namespace rung::cli {
 namespace {
 
-constexpr std::size_t kBatchBytes = 4U << 20U;
+constexpr std::size_t kBatchBytes = 4U << 20U, kMostSubmitted = 500;  // of a request
 constexpr int kIdleMs = 100;  // after this time without input, pending lines are inserted
 
 constexpr Field kSubmit[] = {
@@ -37,7 +37,7 @@ constexpr Field kSubmit[] = {
     {"delay", Is::duration, "DURATION", "Due after this time"},
     {"at", Is::future, "TIME", "Due at this time (UTC unless it has an offset)"},
     {"ladder", Is::text, "NAME", "The ladder if its delivery fails (default: that of its tag or queue)"},
-    {"max_attempts", Is::number, "N", "Park the task after this many failed attempts", {}, {}, 1, 1e6},
+    {"max_attempts", Is::number, "N", "Park the task after this many failed attempts", "", 1, 1e6},
     {"success/presumed_after", Is::duration, "DURATION", "Silence for this long means success",
      "--presumed-after"},
     {"success/reported_within", Is::duration, "DURATION", "Silence for this long means failure",
@@ -46,18 +46,14 @@ constexpr Field kSubmit[] = {
      "The message-id; submitting it twice with the same content creates one task"},
 };
 
-struct SubmitOptions {
-  CLI::App& command;
-  std::string body = {}, file = {}, lines = {};
-};
-
-Json to_request(const SubmitOptions& o, EpochMs now) {
+Json to_request(const CLI::App& c, EpochMs now) {
   Json json = Json::object();
-  read_fields(o.command, kSubmit, now, json);
-  const bool as_text = is_utf8(o.body);
-  if (o.command.count("--body") > 0)  // in base64 it has no content type
-    json[as_text ? "body" : "body_base64"] = as_text ? o.body : api::to_base64(o.body);
-  if (!o.file.empty()) json["body_base64"] = api::to_base64(read_bytes(o.file));
+  read_fields(c, kSubmit, now, json);
+  const std::string body = value_of(c, "--body"), file = value_of(c, "--file");
+  const bool as_text = is_utf8(body);
+  if (c.count("--body") > 0)  // in base64 it has no content type
+    json[as_text ? "body" : "body_base64"] = as_text ? body : api::to_base64(body);
+  if (!file.empty()) json["body_base64"] = api::to_base64(read_bytes(file));
   for (const char* name : {"priority", "timestamp"}) {
     const std::string text = text_of(part_of(json, "properties"), name);
     if (!text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos)
@@ -65,14 +61,6 @@ Json to_request(const SubmitOptions& o, EpochMs now) {
   }
   return json;
 }
-
-// One line of --jsonl: a task, or why it is none.
-struct Line {
-  std::size_t number = 0;  // from 1
-  std::optional<Json> task;
-  std::string wrong;
-  std::size_t bytes = 0;
-};
 
 // The result of one submitted task.
 struct Submitted {
@@ -110,7 +98,7 @@ Result<void> submit(Api& api, std::span<const Json> tasks, std::vector<Submitted
   constexpr int kTooLarge = 413;
   Json all = Json::array();
   for (const Json& task : tasks) all.push_back(task);
-  const auto answer = api.call("POST", "/v1/tasks", &all);
+  const auto answer = api.call("POST", "/v1/tasks", &all, false);
   if (!answer) return tl::unexpected(answer.error());
   if (answer->status == kTooLarge && tasks.size() > 1) {
     const std::size_t half = tasks.size() / 2;
@@ -130,57 +118,18 @@ Result<void> submit(Api& api, std::span<const Json> tasks, std::vector<Submitted
   return {};
 }
 
-// Lines that are submitted together.
-class Batch {
- public:
-  static constexpr std::size_t kMostSubmitted = 500;
-
-  void add(Line line) {
-    bytes_ += line.bytes;
-    lines_.push_back(std::move(line));
-  }
-  bool full() const { return lines_.size() >= kMostSubmitted || bytes_ >= kBatchBytes; }
-  // Else the others are submitted first: a large task has a request of its own.
-  bool has_room(const Line& line) const { return lines_.empty() || bytes_ + line.bytes <= kBatchBytes; }
-
-  // The lines with their results, in order; fewer after an error.
-  Result<void> flush(Api& api, std::vector<std::pair<std::size_t, Submitted>>& done) {
-    const std::vector<Line> lines = std::exchange(lines_, {});
-    bytes_ = 0;
-    std::vector<Json> tasks;
-    for (const Line& line : lines) {
-      if (line.task) tasks.push_back(*line.task);
-    }
-    std::vector<Submitted> results;
-    const auto all = tasks.empty() ? Result<void>() : submit(api, tasks, results);
-    auto next = results.begin();
-    for (const Line& line : lines) {
-      if (line.task && next == results.end()) break;
-      done.emplace_back(line.number, line.task ? std::move(*next++) : Submitted{"refused", line.wrong});
-    }
-    return all;
-  }
-
- private:
-  std::vector<Line> lines_;
-  std::size_t bytes_ = 0;
-};
-
 // -------------------------------------------------------------------------------------------- one, by flags
 
-int submit_one(const SubmitOptions& o) {
-  Session session(value_of(o.command, "--queue"));
-  const Json request = to_request(o, session.now);
+int submit_one(const CLI::App& c) {
+  Session session(value_of(c, "--queue"));
+  const Json request = to_request(c, session.now);
   std::vector<Submitted> results;
   need(submit(*session.api, {&request, 1}, results));
   const Submitted& result = results.front();
   if (result.wrong) throw Failed(kUserError, result.reason);
   const Json task = result.id.empty() ? Json() : need(session.api->get("/v1/tasks/" + result.id));
   if (given().json) {
-    print_json({{"retry_id", api::text_or_null(result.id)},
-                {"result", result.result},
-                {"reason", api::text_or_null(result.reason)},
-                {"task", task}});
+    print_json(result_json(result.id, result.result, result.reason, task));
     return result.good() ? kSuccess : kUserError;
   }
   if (!result.good()) throw Failed(kUserError, result.reason);
@@ -195,11 +144,11 @@ struct SubmitTotals {
   std::size_t created = 0, duplicates = 0, wrong = 0;
 };
 
-void tell_line(const Submitted& result, std::size_t line, bool json, SubmitTotals& totals) {
+void tell_line(const Submitted& result, std::size_t line, SubmitTotals& totals) {
   totals.created += result.result == "created" ? 1 : 0;
   totals.duplicates += result.result == "duplicate" ? 1 : 0;
   totals.wrong += result.good() ? 0 : 1;
-  if (json) {
+  if (given().json) {
     print(dump({{"line", line},
                 {"retry_id", api::text_or_null(result.id)},
                 {"result", result.result},
@@ -218,25 +167,36 @@ bool input_is_idle(std::istream& in) {
   return poll(&input, 1, kIdleMs) == 0;
 }
 
-Result<void> read_lines(std::istream& in, Api& api, bool json, SubmitTotals& totals) {
-  Batch batch;
+Result<void> read_lines(std::istream& in, Api& api, SubmitTotals& totals) {
+  std::vector<Json> tasks;           // that are submitted together,
+  std::vector<std::size_t> numbers;  // and their lines
+  std::size_t bytes = 0;
   const auto flush = [&]() -> Result<void> {
-    std::vector<std::pair<std::size_t, Submitted>> results;
-    const auto done = batch.flush(api, results);
-    for (const auto& [line, result] : results) tell_line(result, line, json, totals);
+    if (tasks.empty()) return {};
+    std::vector<Submitted> results;
+    const auto done = submit(api, tasks, results);
+    for (std::size_t i = 0; i < results.size(); ++i) tell_line(results[i], numbers[i], totals);
+    tasks.clear();
+    numbers.clear();
+    bytes = 0;
     return done;
   };
   std::string text;
   for (std::size_t line = 1; std::getline(in, text); ++line) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     auto request = api::parse_json(text, static_cast<std::ptrdiff_t>(line));
-    Line next = request ? Line{line, *std::move(request), "", text.size()}
-                        : Line{line, {}, request.error().message, 0};
-    if (!batch.has_room(next)) {
+    // A large task has a request of its own; the results are told in order.
+    if (!request || bytes + text.size() > kBatchBytes) {
       if (auto done = flush(); !done) return done;
     }
-    batch.add(std::move(next));
-    if (!batch.full() && !input_is_idle(in)) continue;
+    if (!request) {
+      tell_line({"refused", request.error().message}, line, totals);
+      continue;
+    }
+    tasks.push_back(*std::move(request));
+    numbers.push_back(line);
+    bytes += text.size();
+    if (tasks.size() < kMostSubmitted && !input_is_idle(in)) continue;
     if (auto done = flush(); !done) return done;
   }
   auto done = flush();
@@ -253,7 +213,7 @@ int submit_lines(const std::string& path) {
     if (!file) throw Failed(kUserError, "cannot read " + path);
   }
   SubmitTotals totals;
-  const auto done = read_lines(path == "-" ? std::cin : file, *session.api, given().json, totals);
+  const auto done = read_lines(path == "-" ? std::cin : file, *session.api, totals);
   if (!given().json)
     print(fmt::format("{} submitted, {} duplicates, {} refused\n", totals.created, totals.duplicates,
                       totals.wrong));
@@ -261,9 +221,20 @@ int submit_lines(const std::string& path) {
   return totals.wrong > 0 ? kUserError : kSuccess;
 }
 
+int submit_messages(const CLI::App& c) {
+  const std::string lines = value_of(c, "--jsonl");
+  std::string other = given_of(c, kSubmit);
+  for (const char* flag : {"--body", "--file"}) {
+    if (c.count(flag) > 0) other = flag;
+  }
+  if (!lines.empty() && !other.empty())
+    throw Failed(kUserError, other + " cannot be combined with --jsonl: set it in each line");
+  return lines.empty() ? submit_one(c) : submit_lines(lines);
+}
+
 }  // namespace
 
-void add_submit(CLI::App& app, int* exit) {
+void add_submit(CLI::App& app) {
   CLI::App& c = add_command(
       app, "submit", "Submits a delayed message: stored in the database, sent by a sidecar",
       "Examples:\n"
@@ -274,24 +245,12 @@ void add_submit(CLI::App& app, int* exit) {
       "Each line of --jsonl is a task in the format of POST /v1/tasks: {\"queue\": \"orders\", \"delay\": "
       "\"30m\", \"body\": {}}.\n"
       "Repeating a --message-id with the same content returns the same task; with different content: exit "
-      "code 1.");
-  auto o = std::make_shared<SubmitOptions>(SubmitOptions{c});
+      "code 1.",
+      submit_messages);
   add_fields(c, kSubmit);
-  CLI::Option* body = c.add_option("--body", o->body, "The body, as text")->type_name("TEXT");
-  c.add_option("--file", o->file, "Read the body from this file; - is stdin")
-      ->type_name("FILE")
-      ->excludes(body);
-  c.add_option("--jsonl", o->lines, "Submit many tasks: one JSON object per line; - is stdin")
-      ->type_name("FILE");
-  c.callback([o, exit, &c] {
-    std::string other = given_of(c, kSubmit);
-    for (const char* flag : {"--body", "--file"}) {
-      if (c.count(flag) > 0) other = flag;
-    }
-    if (!o->lines.empty() && !other.empty())
-      throw Failed(kUserError, other + " cannot be combined with --jsonl: set it in each line");
-    *exit = o->lines.empty() ? submit_one(*o) : submit_lines(o->lines);
-  });
+  CLI::Option& body = add_text(c, "--body", "The body, as text");
+  add_text(c, "--file", "Read the body from this file; - is stdin", "FILE").excludes(&body);
+  add_text(c, "--jsonl", "Submit many tasks: one JSON object per line; - is stdin", "FILE");
 }
 
 }  // namespace rung::cli
