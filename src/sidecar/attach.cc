@@ -80,12 +80,11 @@ void plan_refresh(AttachPlan& plan, const Policy& made, const rabbit::QueueFacts
   if (made.priority <= base->priority)
     drift += (drift.empty() ? "" : ", ") + std::string("its priority is not above that one's");
   if (drift.empty()) return;
-  plan.action = AttachPlan::Action::put;
   plan.overridden = base->name;
   plan.drift = "policy " + made.name + " differs from policy " + base->name + ", which it copies: " + drift;
   plan.policy = made;
-  plan.policy.definition = wanted.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
-  plan.policy.priority = std::max(made.priority, base->priority + 1);
+  plan.policy->definition = wanted.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
+  plan.policy->priority = std::max(made.priority, base->priority + 1);
 }
 
 }  // namespace
@@ -111,38 +110,29 @@ AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& fa
   const std::string ours = rabbit::failed_exchange(broker.prefix);
   const rabbit::DeadLetters now = rabbit::dead_letters_of(facts, policies);
   plan.answer = vhost.attached(facts);
-  if (plan.answer.attached == rabbit::Attached::yes_by_binding) {
-    plan.reason = "by the " + plan.answer.detail;
-    return plan;
-  }
+  if (plan.answer.attached == rabbit::Attached::yes_by_binding) return plan;
   if (facts.dead_letter_argument) {
-    if (*facts.dead_letter_argument == ours) {
-      plan.reason = "by its queue argument x-dead-letter-exchange";
-      return plan;
-    }
-    plan.action = AttachPlan::Action::refuse;
+    if (*facts.dead_letter_argument == ours) return plan;
     plan.command = "redeclare it with x-dead-letter-exchange: " + ours;
     if (!now.exchange->empty())  // nothing can be bound to the default exchange
       plan.command = rabbit::binding_command("declare", vhost_of(broker), *now.exchange, "queue", ours,
                                              now.routing_key.value_or("#"));
-    plan.reason = "it was declared with x-dead-letter-exchange '" + *now.exchange +
-                  "', and a queue argument overrides any policy: " + (now.exchange->empty() ? "" : "run ") +
-                  plan.command;
+    plan.refusal = "it was declared with x-dead-letter-exchange '" + *now.exchange +
+                   "', and a queue argument overrides any policy: " + (now.exchange->empty() ? "" : "run ") +
+                   plan.command;
     if (!now.exchange->empty())
-      plan.reason +=
+      plan.refusal +=
           " (the queues that are bound to it now keep getting a copy of each failed message" +
           std::string(now.routing_key ? "" : "; a direct exchange needs each routing key instead of #") +
           "), or redeclare it with '" + ours + "'";
     return plan;
   }
   if (facts.type == "stream") {
-    plan.action = AttachPlan::Action::refuse;
     plan.command.clear();
-    plan.reason = "it is a stream, and streams do not dead-letter: publish failures to " + ours + " instead";
+    plan.refusal = "it is a stream, and streams do not dead-letter: publish failures to " + ours + " instead";
     return plan;
   }
   if (now.exchange == ours) {
-    plan.reason = "by policy " + facts.policy;
     const Policy* made = find_policy(policies, facts.policy);
     if (made != nullptr && made->name == rabbit::policy_name(queue))
       plan_refresh(plan, *made, facts, policies);
@@ -150,17 +140,17 @@ AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& fa
   }
 
   const Policy* in_effect = find_policy(policies, facts.policy);
-  plan.action = AttachPlan::Action::put;
   plan.previous_exchange = now.exchange.value_or("");
-  plan.policy.name = rabbit::policy_name(queue);
-  plan.policy.pattern = rabbit::policy_pattern(queue);
+  Policy& policy = plan.policy.emplace();
+  policy.name = rabbit::policy_name(queue);
+  policy.pattern = rabbit::policy_pattern(queue);
   // Only one policy applies to a queue, so ours copies the one in effect.
   PlainJson definition = definition_of(in_effect);
   definition[kDeadLetters] = ours;
-  plan.policy.definition = definition.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
+  policy.definition = definition.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
   if (in_effect != nullptr) {
-    const bool is_ours = in_effect->name == plan.policy.name;
-    plan.policy.priority = in_effect->priority + (is_ours ? 0 : 1);
+    const bool is_ours = in_effect->name == policy.name;
+    policy.priority = in_effect->priority + (is_ours ? 0 : 1);
     if (!is_ours) plan.overridden = in_effect->name;
   }
   return plan;
@@ -254,8 +244,8 @@ bridge::QueueAttachment AttachWatch::judge(const std::string& queue,
   one.state = is_attached(plan.answer.attached) ? AttachmentState::attached : AttachmentState::detached;
   one.detail = describe(plan.answer);
   one.command = plan.command;
-  if (plan.action == AttachPlan::Action::refuse) one.policy = "not by a policy: " + plan.reason;
-  if (plan.action == AttachPlan::Action::put) one.policy = rabbit::policy_command(vhost_, plan.policy);
+  if (!plan.refusal.empty()) one.policy = "not by a policy: " + plan.refusal;
+  if (plan.policy) one.policy = rabbit::policy_command(vhost_, *plan.policy);
   return one;
 }
 

@@ -22,18 +22,12 @@ namespace rung::sidecar {
 
 // Thread: pure functions.
 struct AttachPlan {
-  enum class Action {
-    nothing,  // already attached; `reason` says how
-    refuse,   // a policy cannot attach it; `reason` says what can
-    put,      // set `policy`
-  };
-  rabbit::AttachedAnswer answer;  // whether it is attached now
-  Action action = Action::nothing;
-  std::string reason;
-  std::string command;  // attaches it; "" = nothing does
-  rabbit::Policy policy;
-  std::string overridden;         // the policy that it copies and overrides; "" = none
-  std::string previous_exchange;  // where dead letters go now; "" = nowhere
+  rabbit::AttachedAnswer answer;         // whether it is attached now
+  std::optional<rabbit::Policy> policy;  // to be set; none: nothing is missing, or
+  std::string refusal;                   // why a policy cannot attach it, and what can
+  std::string command;                   // attaches it; "" = nothing does
+  std::string overridden;                // the policy that it copies and overrides; "" = none
+  std::string previous_exchange;         // where dead letters go now; "" = nowhere
   // It is attached by the policy that attach made, which no longer equals the one that it copies: `policy`
   // does. How they differ; "" = they do not.
   std::string drift;

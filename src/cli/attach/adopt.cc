@@ -7,58 +7,33 @@
 #include <string>
 #include <utility>
 
-#include "plugin/rabbitmq/topology/probe.h"
 #include "src/api/base/json.h"
+#include "src/cli/attach/attach.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
-#include "src/store/ownership.h"
 
 namespace rung::cli {
 namespace {
 
 constexpr Ms kBrokerTimeout{std::chrono::seconds{10}};
 
-// Both sides, as they are.
-struct Sides {
-  Ownership ownership;
-  PlaceReport report;
-  std::vector<std::string> instances;  // that use the database now
-
-  bool new_database() const { return ownership.database.empty(); }
-  bool ours() const { return !new_database() && report.owner == ownership.database; }
-  // Nothing that `rung run` would not do by itself.
-  bool fits() const {
-    const bool free = report.owner.empty() || ours();
-    return free && (!ownership.serves || to_text(*ownership.serves) == to_text(report.place));
-  }
-};
-
-Sides look(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker) {
-  Sides sides{need(look_at_ownership(store)), {}, {}};
-  // Without an id no mark can be ours.
-  sides.report = need(probe.owner(broker, {sides.new_database() ? "none" : sides.ownership.database, false}));
-  if (!sides.report.problem.empty()) throw Failed({Error::Kind::refused, sides.report.problem});
-  for (const NodeRow& node : need(store.live_nodes())) sides.instances.push_back(node.name);
-  return sides;
-}
-
 std::string owner_text(const Sides& sides) {
   if (sides.report.owner.empty()) return "no database";
-  if (sides.ours()) return "this database";
+  if (sides.report.owner == sides.ownership.database) return "this database";
   return sides.report.owner == kUnknownOwner ? "another database" : "database " + sides.report.owner;
 }
 
 std::string text(const Sides& sides) {
   const auto& serves = sides.ownership.serves;
   std::string out = fmt::format("this database{} serves: {}\n",
-                                sides.new_database() ? "" : " (id " + sides.ownership.database + ")",
+                                sides.is_new() ? "" : " (id " + sides.ownership.database + ")",
                                 serves ? describe(*serves) : "nothing yet");
   out += "the config names: " + describe(sides.report.place) + "\n";
   out += "there the broker is marked as served by: " + owner_text(sides) + "\n";
-  std::string names;
-  for (const std::string& name : sides.instances) names += (names.empty() ? "" : ", ") + name;
-  return out + "instances that use this database now: " + (names.empty() ? "none" : names) + "\n";
+  return out +
+         fmt::format("instances that use this database now: {}\n",
+                     sides.instances.empty() ? "none" : fmt::format("{}", fmt::join(sides.instances, ", ")));
 }
 
 Json place_json(const BrokerPlace& place) {
@@ -67,12 +42,12 @@ Json place_json(const BrokerPlace& place) {
 
 Json to_json(const Sides& sides, bool changed) {
   const auto& serves = sides.ownership.serves;
-  return {{"database_id", sides.new_database() ? Json() : Json(sides.ownership.database)},
+  return {{"database_id", api::text_or_null(sides.ownership.database)},
           {"serves", serves ? place_json(*serves) : Json()},
           {"config", place_json(sides.report.place)},
           {"marked_as", api::text_or_null(sides.report.owner)},
           {"instances", sides.instances},
-          {"fits", sides.fits()},
+          {"fits", conflict(sides.ownership, sides.report).empty()},
           {"changed", changed}};
 }
 
@@ -91,24 +66,25 @@ void change(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker
   need(store.record_event(0, {"ownership_changed", broker.prefix, detail}));
 }
 
-int adopt(bool yes) {
+int adopt(const CLI::App& c) {
   const Config config = load(ConfigFor::sidecar);
   const SystemClock clock;
   const auto store = need(open_store(config.store, clock));
   const auto probe = need(rabbit::Probe::open(config.broker, clock, kBrokerTimeout));
-  const Sides sides = look(*store, *probe, config.broker);
+  const Sides sides = look_at_both(*store, *probe, config.broker);
+  if (!sides.report.problem.empty()) throw Failed({Error::Kind::refused, sides.report.problem});
   const bool json = given().json;
   if (!json) print(text(sides));
-  if (yes) {
+  if (is_on(c, "--yes")) {
     change(*store, *probe, config.broker, sides);
-    if (json) return print_json(to_json(look(*store, *probe, config.broker), true));
+    if (json) return print_json(to_json(look_at_both(*store, *probe, config.broker), true));
     print("changed: they belong together from now on; sidecars notice it within 30 s\n");
     return kSuccess;
   }
   if (json) print_json(to_json(sides, false));
   if (const std::string others = shared(sides.report, sides.instances.size()); !others.empty())
     throw Failed(kUserError, others);
-  if (!sides.fits())
+  if (!conflict(sides.ownership, sides.report).empty())
     throw Failed(kUserError,
                  "nothing was changed: stop whatever else serves this broker or this "
                  "database, then run `rung adopt --yes`");
@@ -118,7 +94,15 @@ int adopt(bool yes) {
 
 }  // namespace
 
-void add_adopt(CLI::App& app, int* exit) {
+Sides look_at_both(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker) {
+  Sides sides{need(look_at_ownership(store)), {}, {}};
+  // Without an id no mark can be ours.
+  sides.report = need(probe.owner(broker, {sides.is_new() ? "none" : sides.ownership.database, false}));
+  for (const NodeRow& node : need(store.live_nodes())) sides.instances.push_back(node.name);
+  return sides;
+}
+
+void add_adopt(CLI::App& app) {
   CLI::App& c = add_command(
       app, "adopt", "Says that this database serves this broker from now on",
       "Examples:\n"
@@ -128,9 +112,8 @@ void add_adopt(CLI::App& app, int* exit) {
       "A database serves one broker, virtual host and prefix, and each of these has one database; sidecars\n"
       "stop their flow on a conflict. It never takes more than this command to end one, so first make sure\n"
       "that nothing else serves the broker or the database. See docs/operations.md.",
-      Takes::json);
+      adopt, Takes::json);
   add_flag(c, "-y,--yes", "Change both sides; without it, only show them");
-  c.callback([exit, &c] { *exit = adopt(is_on(c, "--yes")); });
 }
 
 }  // namespace rung::cli

@@ -1,8 +1,8 @@
-// rung attach and rung detach: by policy, through the management API.
+// rung attach and rung detach: by policy, through the management API. rung attached: which queues are
+// attached, and why others are not.
 #include "src/cli/attach/attach.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "plugin/rabbitmq/topology/probe.h"
-#include "src/cli/attach/queue_notes.h"
 #include "src/cli/shared/command.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/queue_pattern.h"
@@ -48,28 +48,51 @@ std::optional<std::string> attached_by(const rabbit::Policy& policy, std::string
   return queue;
 }
 
+// The management API, which accepts our login. Permanent error: in the config. Transient: why it was not
+// reached.
+Result<std::unique_ptr<rabbit::QueueAdmin>> reach_management(const BrokerOptions& broker) {
+  auto management = rabbit::management_admin(broker, kManagementTimeout);
+  if (!management) return management;
+  if (auto reached = (*management)->reach(); !reached) return transient(reached.error().message);
+  return management;
+}
+
+// Queues that belong to Rung (<prefix>.*, of every group) or to the broker (amq.*).
+bool is_own_queue(const Config& config, std::string_view queue) {
+  return queue.starts_with("amq.") || config.rules->targets().is_own(queue);
+}
+
+// The pattern of the config that the queue matches; "" = none, or an exact name, or it is Rung's own, an
+// error queue, exclusive or a stream.
+std::string pattern_for(const Config& config, const QueueFacts& facts) {
+  if (facts.exclusive || facts.type == "stream" || !config.rules->watches(facts.name)) return {};
+  return config.rules->pattern_of(facts.name)->pattern.text();
+}
+
+// The command ends if the queue belongs to another group than the chosen one.
+void check_group(const Config& config, const std::string& queue) {
+  if (const auto* group = config.groups.elsewhere(queue); group != nullptr)
+    throw Failed(kUserError, "queue '" + queue + "' belongs to group " + group->name + ", not to " +
+                                 config.groups.own + ": use --group " + group->name +
+                                 ", or change groups.NAME.queues");
+}
+
 // The outcome for one queue.
 struct AttachOutcome {
   std::string queue;
   Exit code = kSuccess;
   const char* result = "failed";  // a keyword for scripts
   std::string detail;             // a sentence for people; an error message if `code` is an error
-  std::optional<rabbit::Policy> policy;
+  std::optional<Policy> policy = std::nullopt;  // that attach sets
   // Notes on how its arguments and policies affect its retries; not errors.
   std::vector<std::string> notes = {};
 };
 
 AttachOutcome failed(const std::string& queue, Exit code, std::string what) {
-  return {queue, code, code == kNotFound ? "not found" : "failed", std::move(what), std::nullopt};
+  return {queue, code, code == kNotFound ? "not found" : "failed", std::move(what)};
 }
 AttachOutcome failed(const std::string& queue, const Error& error) {
   return failed(queue, exit_of(error), error.message);
-}
-AttachOutcome missing_queue(const std::string& queue) {
-  const bool pattern = QueuePattern(queue).only_name() != queue;
-  return failed(queue, kNotFound,
-                "no queue '" + queue + "' in the virtual host of broker.url" +
-                    (pattern ? "; it is taken as a name: --pattern takes a regular expression" : ""));
 }
 
 // Declares the exchange and queue for dead letters, before any policy points there.
@@ -85,62 +108,63 @@ void declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
                                          admin.name(), ours));
 }
 
-AttachOutcome attached(QueueAdmin& admin, const std::string& queue, const sidecar::AttachPlan& plan) {
-  if (!plan.drift.empty()) {
-    return {queue, kSuccess, "refreshed",
-            fmt::format("queue {} is attached; {}; it is copied anew (priority {}, set by {})", queue,
-                        plan.drift, plan.policy.priority, admin.name()),
-            plan.policy};
+bool is_done(const sidecar::AttachPlan& plan) { return !plan.policy && plan.refusal.empty(); }
+
+// Once its policy, if the plan has one, is in effect. `named`: the user named the queue. Otherwise it is
+// skipped if a policy cannot attach it, or its dead letters already go elsewhere.
+AttachOutcome outcome_of(const QueueFacts& facts, const sidecar::AttachPlan& plan, bool named,
+                         const std::string& admin) {
+  const std::string queue = "queue " + facts.name;
+  const auto skipped = [&](const std::string& why) -> AttachOutcome {
+    return {facts.name, kSuccess, "skipped", queue + " is skipped: " + why};
+  };
+  if (is_done(plan)) {
+    const bool known = is_attached(plan.answer.attached);
+    return {facts.name, kSuccess, "already attached",
+            queue + " is already attached" + (known ? ", by " + describe(plan.answer) : "")};
   }
-  std::string detail = fmt::format("queue {} is attached by policy {} (priority {}, set by {})", queue,
-                                   plan.policy.name, plan.policy.priority, admin.name());
+  if (!named && facts.exclusive) return skipped("it is exclusive to one connection");
+  if (!plan.policy && !named) return skipped(plan.refusal);
+  if (!plan.policy)
+    return failed(facts.name, kUserError, queue + " cannot be attached by a policy: " + plan.refusal);
+  if (!named && plan.drift.empty() && !plan.previous_exchange.empty())
+    return skipped("its dead letters go to " + plan.previous_exchange +
+                   "; name the queue to attach it anyway");
+  const std::string set = fmt::format("(priority {}, set by {})", plan.policy->priority, admin);
+  if (!plan.drift.empty())
+    return {facts.name, kSuccess, "refreshed",
+            fmt::format("{} is attached; {}; it is copied anew {}", queue, plan.drift, set), plan.policy};
+  std::string detail = fmt::format("{} is attached by policy {} {}", queue, plan.policy->name, set);
   if (!plan.overridden.empty()) {
     detail += fmt::format("; it copies policy {} as it is now: run attach again after changing that policy",
                           plan.overridden);
   }
   if (!plan.previous_exchange.empty())
     detail += fmt::format("; its dead letters previously went to {}", plan.previous_exchange);
-  return {queue, kSuccess, "attached", std::move(detail), plan.policy};
+  return {facts.name, kSuccess, "attached", std::move(detail), plan.policy};
 }
 
-// A policy takes effect shortly after it was accepted. Removes queues from `waiting` whose policy is in
-// effect.
-void wait_until_effective(QueueAdmin& admin, std::map<std::string, std::string>& waiting) {
-  for (int poll = 0; poll < kMaxEffectPolls && !waiting.empty(); ++poll) {
-    if (poll > 0) std::this_thread::sleep_for(kEffectPollInterval);
-    for (auto it = waiting.begin(); it != waiting.end();) {
-      const auto facts = admin.queue(it->first);
-      if (!facts && facts.error().kind != Error::Kind::not_found) throw Failed(facts.error());
-      it = facts && facts->policy == it->second ? waiting.erase(it) : std::next(it);
+// A policy takes effect shortly after it was accepted.
+void wait_until_effective(QueueAdmin& admin, AttachOutcome& outcome, int& polls) {
+  for (;; ++polls) {
+    const auto facts = admin.queue(outcome.queue);
+    if (facts && facts->policy == outcome.policy->name) return;
+    if (!facts && facts.error().kind != Error::Kind::not_found) {
+      outcome = failed(outcome.queue, facts.error());
+      return;
     }
+    if (polls >= kMaxEffectPolls) break;
+    std::this_thread::sleep_for(kEffectPollInterval);
   }
-}
-
-// The outcome if no policy needs to be set; nullopt if one does.
-std::optional<AttachOutcome> outcome_without_policy(const std::string& queue, const QueueFacts& facts,
-                                                    const sidecar::AttachPlan& plan, bool named) {
-  if (plan.action == sidecar::AttachPlan::Action::nothing) {
-    return AttachOutcome{queue, kSuccess, "already attached",
-                         "queue " + queue + " is already attached, " + plan.reason, std::nullopt};
-  }
-  const auto skipped = [&](const std::string& why) {
-    return AttachOutcome{queue, kSuccess, "skipped", "queue " + queue + " is skipped: " + why, std::nullopt};
-  };
-  if (!named && facts.exclusive) return skipped("it is exclusive to one connection");
-  if (plan.action == sidecar::AttachPlan::Action::refuse) {
-    if (!named) return skipped(plan.reason);
-    return failed(queue, kUserError, "queue " + queue + " cannot be attached by a policy: " + plan.reason);
-  }
-  if (!named && plan.drift.empty() && !plan.previous_exchange.empty())
-    return skipped("its dead letters go to " + plan.previous_exchange +
-                   "; name the queue to attach it anyway");
-  return std::nullopt;
+  outcome = failed(outcome.queue, kUserError,
+                   fmt::format("policy {} is set but not in effect for queue {}: another policy of the same "
+                               "or a higher priority is (rabbitmqctl list_policies)",
+                               outcome.policy->name, outcome.queue));
 }
 
 std::vector<std::string> notes_of(const QueueFacts& facts, const std::vector<Policy>& policies) {
   std::vector<std::string> notes;
-  for (const QueueNote& note : target_notes(facts, policies)) notes.push_back(note.what + "; " + note.fix);
-  for (const QueueNote& note : quorum_notes(facts, policies, std::nullopt)) {
+  for (const QueueNote& note : queue_notes(facts, policies, std::nullopt)) {
     // An explicit limit is the user's choice. Delays and cancels by the broker are worth a note anyway.
     if (!note.fine()) {
       notes.push_back(note.what + "; " + note.fix);
@@ -174,18 +198,11 @@ AttachOutcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const s
   const std::string name = rabbit::policy_name(queue);
   const QueueFacts* facts = vhost.find(queue);
   const Policy* ours = rabbit::find_policy(vhost.policies, name);
-  if (ours != nullptr && ours->pattern != rabbit::policy_pattern(queue)) {
-    return failed(
-        queue, kUserError,
-        fmt::format("policy {} was not created by rung attach (its pattern is {}): remove it by hand", name,
-                    ours->pattern));
-  }
-  if (ours != nullptr && !attached_by(*ours, broker.prefix)) {
+  if (ours != nullptr && !attached_by(*ours, broker.prefix))
     return failed(queue, kUserError,
-                  fmt::format("policy {} does not send dead letters to {}: rung attach did not create it "
-                              "with this config; remove it by hand",
-                              name, rabbit::failed_exchange(broker.prefix)));
-  }
+                  fmt::format("policy {} was not created by rung attach with this config (its pattern is {}, "
+                              "its definition {}): remove it by hand",
+                              name, ours->pattern, ours->definition));
   if (ours != nullptr) {
     if (auto gone = admin.remove(name); !gone) return failed(queue, gone.error());
   }
@@ -203,86 +220,50 @@ AttachOutcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const s
                     "queue " + queue + " is attached by " + how_to_detach(broker, after, answer, vhost));
   }
   if (ours == nullptr)
-    return {queue, kSuccess, "not attached", fmt::format("queue {} is not attached: nothing to do", queue),
-            std::nullopt};
+    return {queue, kSuccess, "not attached", fmt::format("queue {} is not attached: nothing to do", queue)};
   return {queue, kSuccess, "detached",
-          fmt::format("queue {} is detached: policy {} was removed", queue, name), std::nullopt};
-}
-
-// An error that ends the work is the outcome of each queue that has none by then.
-template <typename Work>
-std::vector<AttachOutcome> outcomes_of(const std::vector<std::string>& queues, Work work) {
-  std::vector<AttachOutcome> done;
-  try {
-    work(done);
-  } catch (const Failed& why) {
-    for (const std::string& queue : queues) {
-      if (std::ranges::find(done, queue, &AttachOutcome::queue) == done.end())
-        done.push_back(failed(queue, why.exit, why.what()));
-    }
-  }
-  return done;
-}
-
-// `named`: the user named these queues. Otherwise it skips queues that a policy cannot attach, and those
-// whose dead letters already go elsewhere.
-void attach_each(QueueAdmin& admin, const BrokerOptions& broker, const std::vector<std::string>& queues,
-                 bool named, std::vector<AttachOutcome>& done) {
-  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
-  std::vector<std::pair<std::string, sidecar::AttachPlan>> to_put;
-  for (const std::string& queue : queues) {
-    const QueueFacts* facts = vhost.find(queue);
-    if (facts == nullptr) {
-      done.push_back(missing_queue(queue));
-      continue;
-    }
-    sidecar::AttachPlan plan = sidecar::plan_attach(broker, *facts, vhost);
-    if (auto outcome = outcome_without_policy(queue, *facts, plan, named)) {
-      if (plan.action == sidecar::AttachPlan::Action::nothing)
-        outcome->notes = notes_of(*facts, vhost.policies);
-      done.push_back(*std::move(outcome));
-    } else {
-      to_put.emplace_back(queue, std::move(plan));
-    }
-  }
-  const bool any = std::ranges::any_of(
-      done, [](const AttachOutcome& o) { return std::string_view(o.result) == "already attached"; });
-  if (!to_put.empty() || any) declare_topology(admin, broker);
-  std::vector<AttachOutcome> put;  // outcomes once their policies are in effect
-  std::map<std::string, std::string> waiting;
-  for (const auto& [queue, plan] : to_put) {
-    if (auto written = admin.put(plan.policy)) {
-      waiting[queue] = plan.policy.name;
-      put.push_back(attached(admin, queue, plan));
-      put.back().notes = notes_of(*vhost.find(queue), vhost.policies);
-    } else {
-      done.push_back(failed(queue, written.error()));
-    }
-  }
-  wait_until_effective(admin, waiting);
-  for (AttachOutcome& outcome : put) {
-    const auto it = waiting.find(outcome.queue);
-    done.push_back(it == waiting.end()
-                       ? std::move(outcome)
-                       : failed(outcome.queue, kUserError,
-                                fmt::format("policy {} is set but not in effect for queue {}: another policy "
-                                            "of the same or a higher priority is (rabbitmqctl list_policies)",
-                                            it->second, outcome.queue)));
-  }
+          fmt::format("queue {} is detached: policy {} was removed", queue, name)};
 }
 
 std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broker,
                                          const std::vector<std::string>& queues, bool named) {
-  return outcomes_of(
-      queues, [&](std::vector<AttachOutcome>& done) { attach_each(admin, broker, queues, named, done); });
+  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
+  std::vector<AttachOutcome> all;
+  bool any = false;
+  for (const std::string& queue : queues) {
+    const QueueFacts* facts = vhost.find(queue);
+    if (facts == nullptr) {
+      const bool pattern = QueuePattern(queue).only_name() != queue;
+      all.push_back(
+          failed(queue, kNotFound,
+                 "no queue '" + queue + "' in the virtual host of broker.url" +
+                     (pattern ? "; it is taken as a name: --pattern takes a regular expression" : "")));
+      continue;
+    }
+    const auto plan = sidecar::plan_attach(broker, *facts, vhost);
+    all.push_back(outcome_of(*facts, plan, named, admin.name()));
+    const bool ours = all.back().policy || is_done(plan);
+    if (ours) all.back().notes = notes_of(*facts, vhost.policies);
+    any = any || ours;
+  }
+  if (any) declare_topology(admin, broker);
+  for (AttachOutcome& one : all) {
+    const auto written = one.policy ? admin.put(*one.policy) : Result<void>();
+    if (!written) one = failed(one.queue, written.error());
+  }
+  int polls = 0;
+  for (AttachOutcome& one : all) {
+    if (one.policy) wait_until_effective(admin, one, polls);
+  }
+  return all;
 }
 
 std::vector<AttachOutcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broker,
                                          const std::vector<std::string>& queues) {
-  return outcomes_of(queues, [&](std::vector<AttachOutcome>& done) {
-    const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
-    for (const std::string& queue : queues) done.push_back(detach_one(admin, broker, queue, vhost));
-  });
+  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
+  std::vector<AttachOutcome> all;
+  for (const std::string& queue : queues) all.push_back(detach_one(admin, broker, queue, vhost));
+  return all;
 }
 
 struct AttachOptions {
@@ -402,7 +383,7 @@ std::vector<std::string> selected_queues(const AttachOptions& options, const Con
 // Returns if no task of the queues is under way, or if the user detaches them all the same.
 void confirm_detach(MysqlStore& store, const std::vector<std::string>& queues) {
   std::map<std::string, std::map<State, std::int64_t>> found;
-  for (const QueueStat& stat : need(retry_transient([&] { return store.open_by_queue(); }))) {
+  for (const QueueStat& stat : need(store.open_by_queue())) {
     if (std::ranges::find(queues, stat.queue) != queues.end()) found[stat.queue][stat.state] += stat.tasks;
   }
   std::string text;
@@ -415,7 +396,7 @@ void confirm_detach(MysqlStore& store, const std::vector<std::string>& queues) {
                         publishing, awaiting);
   }
   if (text.empty()) return;
-  if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0)
+  if (!can_ask())
     throw Failed(kUserError, text +
                                  ": once detached, their failures would be lost; --force detaches "
                                  "anyway (docs/operations.md has how to wait for them)");
@@ -472,7 +453,12 @@ int detach(const AttachOptions& options, const Config& config, QueueAdmin& admin
   return print_outcomes(done);
 }
 
-int run(const AttachOptions& options) {
+int run(const CLI::App& c, bool detaches) {
+  AttachOptions options{c.get_option("QUEUE")->results(), value_of(c, "--pattern")};
+  options.all = is_on(c, "--all");
+  options.print = is_on(c, "--print");
+  options.detach = detaches;
+  options.force = detaches && is_on(c, "--force");
   if (options.named() && options.queues.empty())
     throw Failed(kUserError,
                  std::string("no queues given: name a queue, or use --pattern or --all (see rung ") +
@@ -495,49 +481,28 @@ int run(const AttachOptions& options) {
   return print_outcomes(attach_queues(**admin, config.broker, queues, options.named()));
 }
 
-void add_selection(CLI::App& c, AttachOptions& o, const char* all) {
-  CLI::Option* names = c.add_option("QUEUE", o.queues, "Names of queues");
+void add_selection(CLI::App& c, const char* all) {
+  CLI::Option& names = add_words(c, "QUEUE", "Names of queues");
   CLI::Option* pattern =
-      c.add_option("--pattern", o.pattern,
-                   "Instead of names: all queues whose name matches this regular expression")
-          ->excludes(names);
-  c.add_flag("--all", o.all, all)->excludes(names)->excludes(pattern);
-  c.add_flag("--print", o.print, "Print the rabbitmqctl commands only; do not contact the broker")
-      ->needs(names);
+      add_text(c, "--pattern", "Instead of names: all queues whose name matches this regular expression")
+          .excludes(&names);
+  add_flag(c, "--all", all).excludes(&names)->excludes(pattern);
+  add_flag(c, "--print", "Print the rabbitmqctl commands only; do not contact the broker").needs(&names);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<rabbit::QueueAdmin>> reach_management(const BrokerOptions& broker) {
-  auto management = rabbit::management_admin(broker, kManagementTimeout);
-  if (!management) return management;
-  if (auto reached = (*management)->reach(); !reached) return transient(reached.error().message);
-  return management;
-}
-
-bool is_own_queue(const Config& config, std::string_view queue) {
-  return queue.starts_with("amq.") || config.rules->targets().is_own(queue);
-}
-
 std::map<std::string, std::vector<std::string>> matched_queues(const Config& config,
-                                                               const std::vector<rabbit::QueueFacts>& all) {
+                                                               const std::vector<QueueFacts>& all) {
   std::map<std::string, std::vector<std::string>> matched;
-  for (const rabbit::QueueFacts& facts : all) {
-    if (facts.exclusive || facts.type == "stream" || !config.rules->watches(facts.name)) continue;
-    matched[config.rules->pattern_of(facts.name)->pattern.text()].push_back(facts.name);
+  for (const QueueFacts& facts : all) {
+    if (std::string pattern = pattern_for(config, facts); !pattern.empty())
+      matched[std::move(pattern)].push_back(facts.name);
   }
   return matched;
 }
 
-void check_group(const Config& config, const std::string& queue) {
-  if (const auto* group = config.groups.elsewhere(queue); group != nullptr)
-    throw Failed(kUserError, "queue '" + queue + "' belongs to group " + group->name + ", not to " +
-                                 config.groups.own + ": use --group " + group->name +
-                                 ", or change groups.NAME.queues");
-}
-
-void add_attach(CLI::App& app, int* exit) {
-  auto o = std::make_shared<AttachOptions>();
+void add_attach(CLI::App& app) {
   CLI::App& c = add_command(
       app, "attach", "Sends the dead letters of queues to the sidecar",
       "Examples:\n"
@@ -548,14 +513,11 @@ void add_attach(CLI::App& app, int* exit) {
       "Each queue gets a policy of its own, which copies the policy in effect and has a higher priority.\n"
       "--pattern and --all skip Rung's own queues, amq.* and queues whose dead letters go elsewhere.\n"
       "Uses the management API (broker.management, or port 15672). The user needs the tag policymaker.",
-      Takes::json);
-  add_selection(c, *o, "Instead of names: all queues of the virtual host");
-  c.callback([o, exit] { *exit = run(*o); });
+      [](const CLI::App& command) { return run(command, false); }, Takes::json);
+  add_selection(c, "Instead of names: all queues of the virtual host");
 }
 
-void add_detach(CLI::App& app, int* exit) {
-  auto o = std::make_shared<AttachOptions>();
-  o->detach = true;
+void add_detach(CLI::App& app) {
   CLI::App& c = add_command(
       app, "detach", "Undoes rung attach: removes the policies that it created",
       "Examples:\n"
@@ -567,10 +529,115 @@ void add_detach(CLI::App& app, int* exit) {
       "is attached by one, by its argument or by a binding is an error, which says how to detach it.\n"
       "If tasks of a queue are under way it asks first, or refuses without a terminal: once detached, their\n"
       "failures are lost, and silence is no success.",
-      Takes::json);
-  add_selection(c, *o, "Instead of names: all queues that are attached");
-  c.add_flag("--force", o->force, "Detach although tasks are under way, or the database is away");
-  c.callback([o, exit] { *exit = run(*o); });
+      [](const CLI::App& command) { return run(command, true); }, Takes::json);
+  add_selection(c, "Instead of names: all queues that are attached");
+  add_flag(c, "--force", "Detach although tasks are under way, or the database is away");
+}
+
+// ------------------------------------------------------------------------------------------- rung attached
+
+namespace {
+
+// What there is to say of a queue.
+Json line_of(const Config& config, const rabbit::Vhost& vhost, const std::string& queue) {
+  const QueueFacts* facts = vhost.find(queue);
+  const std::string pattern = facts == nullptr ? "" : pattern_for(config, *facts);
+  const bool configured = !pattern.empty() || config.rules->queues().contains(queue);
+  sidecar::AttachPlan plan;
+  plan.answer = {rabbit::Attached::no_such_queue, "no such queue"};
+  if (facts != nullptr) plan = sidecar::plan_attach(config.broker, *facts, vhost);
+  const rabbit::Attached how = plan.answer.attached;
+  const bool yes = is_attached(how);
+  Json json = {{"queue", queue},
+               {"attached", yes},
+               {"configured", configured},
+               {"pattern", api::text_or_null(pattern)},
+               {"exists", facts != nullptr},
+               {"by", how == rabbit::Attached::yes_by_policy     ? Json("policy")
+                      : how == rabbit::Attached::yes_by_argument ? Json("argument")
+                      : how == rabbit::Attached::yes_by_binding  ? Json("binding")
+                                                                 : Json()},
+               {"policy", how == rabbit::Attached::yes_by_policy ? Json(plan.answer.detail) : Json()},
+               {"drift", api::text_or_null(plan.drift)},
+               {"why_not", yes ? Json() : Json(plan.answer.detail)},
+               {"reason", describe(plan.answer)},
+               {"command", how == rabbit::Attached::unknown ? Json() : api::text_or_null(plan.command)},
+               {"notes", Json::array()}};
+  if (facts == nullptr || !(yes || configured)) return json;
+  for (const QueueNote& note : target_notes(*facts, vhost.policies))
+    json["notes"].push_back({{"name", note.name}, {"what", note.what}, {"fix", note.fix}});
+  return json;
+}
+
+// All queues of the virtual host, except Rung's own, the broker's, exclusive ones and those of other groups,
+// plus those in the config. With `only`: just these.
+Json read(QueueAdmin& admin, const Config& config, const std::vector<std::string>& only) {
+  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, config.broker.prefix));
+  std::set<std::string> wanted(only.begin(), only.end());
+  if (only.empty()) {
+    for (const auto& [name, rules] : config.rules->queues()) wanted.insert(name);
+    for (const QueueFacts& facts : vhost.queues) {
+      if (!facts.exclusive && !is_own_queue(config, facts.name)) wanted.insert(facts.name);
+    }
+    std::erase_if(wanted,
+                  [&](const std::string& queue) { return config.groups.elsewhere(queue) != nullptr; });
+  }
+  Json lines = Json::array();
+  for (const std::string& queue : wanted) lines.push_back(line_of(config, vhost, queue));
+  return lines;
+}
+
+std::string attachments_text(const Json& attachments) {
+  using enum Table::Align;
+  if (attachments.empty()) return "no queues\n";
+  const auto attached = [](const Json& line) {
+    const bool yes = flag_of(line, "attached");
+    return Table::Cell(yes ? "yes" : "no", yes                           ? Colour::green
+                                           : flag_of(line, "configured") ? Colour::red
+                                                                         : Colour::none);
+  };
+  const auto config = [](const Json& line) {
+    const std::string pattern = text_of(line, "pattern");
+    return Table::Cell(!flag_of(line, "configured") ? "-" : pattern.empty() ? "named" : pattern);
+  };
+  std::string out = Table({{"QUEUE", left, 0, 0, text_cell("queue")},
+                           {"ATTACHED", left, 0, 0, attached},
+                           {"CONFIG", left, 0, 0, config},
+                           {"REASON", left, 0, 0, text_cell("reason")}},
+                          attachments)
+                        .str(Terminal::of_stdout(), false);
+  for (const Json& line : attachments) {
+    const std::string command = text_of(line, "command"), drift = text_of(line, "drift");
+    const bool missing = flag_of(line, "configured") && flag_of(line, "exists") && !flag_of(line, "attached");
+    if (missing && !command.empty()) out += "\nto attach: " + command;
+    if (!drift.empty()) out += "\n" + one_line(drift) + "; to refresh it: " + command;
+  }
+  for (const Json& line : attachments) {
+    for (const Json& note : part_of(line, "notes"))
+      out += "\nqueue " + text_of(line, "queue") + ": " + text_of(note, "what") + "; " + text_of(note, "fix");
+  }
+  return out + (out.ends_with('\n') ? "" : "\n");
+}
+
+int list_attached(const CLI::App& c) {
+  const std::vector<std::string>& only = c.get_option("QUEUE")->results();
+  const Config config = load(ConfigFor::broker, only.empty() ? "" : only.front());
+  for (const std::string& queue : only) check_group(config, queue);
+  const auto admin = need(reach_management(config.broker));
+  return print_answer({{"attachments", read(*admin, config, only)}},
+                      [](const Json& answer) { return attachments_text(part_of(answer, "attachments")); });
+}
+
+}  // namespace
+
+void add_attached(CLI::App& app) {
+  CLI::App& c = add_command(app, "attached", "Lists attached queues, and why others are not attached",
+                            "Examples:\n"
+                            "  rung attached\n"
+                            "  rung attached orders --json\n"
+                            "Uses the management API; the database is not needed.",
+                            list_attached, Takes::json);
+  add_words(c, "QUEUE", "Only these queues");
 }
 
 }  // namespace rung::cli

@@ -1,11 +1,11 @@
-#include "src/cli/attach/queue_notes.h"
-
+// Notes on settings of a queue that matter to its retries, for rung attach, rung attached and rung doctor.
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "levels/duration.h"
+#include "src/cli/attach/attach.h"
 
 namespace rung::cli {
 
@@ -130,21 +130,6 @@ std::optional<QueueNote> consumer_timeout_note(const Settings& queue) {
                    {}};
 }
 
-}  // namespace
-
-std::vector<QueueNote> quorum_notes(const QueueFacts& facts, const std::vector<Policy>& policies,
-                                    const std::optional<Silence>& silence) {
-  if (facts.type != "quorum") return {};
-  const Settings queue{facts, policies};
-  std::vector<QueueNote> notes = {limit_note(queue), strategy_note(queue)};
-  for (auto note : {delayed_retry_note(queue, silence), consumer_timeout_note(queue)}) {
-    if (note) notes.push_back(*std::move(note));
-  }
-  return notes;
-}
-
-namespace {
-
 constexpr Ms kShortTtl{std::chrono::minutes{1}};
 
 void note_length(const Settings& target, std::vector<QueueNote>& notes) {
@@ -206,6 +191,19 @@ std::vector<QueueNote> target_notes(const QueueFacts& facts, const std::vector<P
   std::vector<QueueNote> notes;
   note_length(target, notes);
   note_lifetime(target, notes);
+  return notes;
+}
+
+std::vector<QueueNote> queue_notes(const QueueFacts& facts, const std::vector<Policy>& policies,
+                                   const std::optional<Silence>& silence) {
+  std::vector<QueueNote> notes = target_notes(facts, policies);
+  if (facts.type != "quorum") return notes;
+  const Settings queue{facts, policies};
+  notes.push_back(limit_note(queue));
+  notes.push_back(strategy_note(queue));
+  for (auto note : {delayed_retry_note(queue, silence), consumer_timeout_note(queue)}) {
+    if (note) notes.push_back(*std::move(note));
+  }
   return notes;
 }
 

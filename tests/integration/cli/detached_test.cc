@@ -95,7 +95,7 @@ TEST_F(Detached, ABindingThatIsGoneDetaches) {
   admin.bind("dlx", failed(), "dead");
   // A policy takes effect shortly after it was set.
   EXPECT_TRUE(attached_says("exchange 'dlx', which is bound to " + failed()));
-  EXPECT_THAT(tell("attach orders"), HasSubstr("is already attached, by the exchange 'dlx'"));
+  EXPECT_THAT(tell("attach orders"), HasSubstr("is already attached, by exchange 'dlx'"));
   EXPECT_THAT(tell("doctor"), HasSubstr("attached by exchange 'dlx'"));
   for (const std::string which : {"orders", "--all", "--pattern '^ord'"}) {
     const Ran kept = run_shell(rung_program() + " detach " + which + " -c " + rung().config_path());

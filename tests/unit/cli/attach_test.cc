@@ -102,12 +102,12 @@ sidecar::AttachPlan planned(const std::string& prefix, rabbit::QueueFacts facts,
 
 TEST(Plan, NothingStandsYet) {
   const sidecar::AttachPlan plan = planned("rung", {}, {});
-  EXPECT_EQ(plan.action, sidecar::AttachPlan::Action::put);
-  EXPECT_EQ(plan.policy.name, "rung-orders");
-  EXPECT_EQ(plan.policy.pattern, "^orders$");
-  EXPECT_EQ(plan.policy.apply_to, "queues");
-  EXPECT_EQ(plan.policy.priority, 0);
-  EXPECT_EQ(json::parse(plan.policy.definition), (json{{"dead-letter-exchange", "rung.failed"}}));
+  EXPECT_TRUE(plan.policy);
+  EXPECT_EQ(plan.policy->name, "rung-orders");
+  EXPECT_EQ(plan.policy->pattern, "^orders$");
+  EXPECT_EQ(plan.policy->apply_to, "queues");
+  EXPECT_EQ(plan.policy->priority, 0);
+  EXPECT_EQ(json::parse(plan.policy->definition), (json{{"dead-letter-exchange", "rung.failed"}}));
   EXPECT_EQ(plan.overridden, "");
 }
 
@@ -116,9 +116,9 @@ TEST(Plan, TakesOverThePolicyInEffect) {
       {"other", "^x", "queues", R"({"max-length":1})", 9},
       {"base", "^o", "all", R"({"max-length":100,"dead-letter-exchange":"dlx"})", 7}};
   const sidecar::AttachPlan plan = planned("rung", {std::nullopt, "base", "classic"}, policies);
-  EXPECT_EQ(plan.action, sidecar::AttachPlan::Action::put);
-  EXPECT_EQ(plan.policy.priority, 8);
-  EXPECT_EQ(json::parse(plan.policy.definition),
+  EXPECT_TRUE(plan.policy);
+  EXPECT_EQ(plan.policy->priority, 8);
+  EXPECT_EQ(json::parse(plan.policy->definition),
             (json{{"dead-letter-exchange", "rung.failed"}, {"max-length", 100}}));
   EXPECT_EQ(plan.overridden, "base");
   EXPECT_EQ(plan.previous_exchange, "dlx");
@@ -127,8 +127,8 @@ TEST(Plan, TakesOverThePolicyInEffect) {
 TEST(Plan, MendsOurOwnPolicyInItsPlace) {
   const std::vector<Policy> policies = {{"rung-orders", "^orders$", "queues", R"({"max-length":1})", 3}};
   const sidecar::AttachPlan plan = planned("rung", {std::nullopt, "rung-orders", ""}, policies);
-  EXPECT_EQ(plan.action, sidecar::AttachPlan::Action::put);
-  EXPECT_EQ(plan.policy.priority, 3);
+  EXPECT_TRUE(plan.policy);
+  EXPECT_EQ(plan.policy->priority, 3);
   EXPECT_EQ(plan.overridden, "");
 }
 
@@ -136,22 +136,22 @@ TEST(Plan, KnowsWhatIsAttached) {
   const std::vector<Policy> policies = {
       {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
   const sidecar::AttachPlan by_policy = planned("rung", {std::nullopt, "all", ""}, policies);
-  EXPECT_EQ(by_policy.action, sidecar::AttachPlan::Action::nothing);
-  EXPECT_EQ(by_policy.reason, "by policy all");
-  EXPECT_EQ(planned("rung", {"rung.failed", "", ""}, {}).action, sidecar::AttachPlan::Action::nothing);
+  EXPECT_FALSE(by_policy.policy);
+  EXPECT_EQ(describe(by_policy.answer), "policy all");
+  EXPECT_FALSE(planned("rung", {"rung.failed", "", ""}, {}).policy);
   // Another prefix is somebody else's.
-  EXPECT_EQ(planned("other", {std::nullopt, "all", ""}, policies).action, sidecar::AttachPlan::Action::put);
+  EXPECT_TRUE(planned("other", {std::nullopt, "all", ""}, policies).policy);
 }
 
 TEST(Plan, ArgumentsWinOverPolicies) {
   const std::vector<Policy> policies = {
       {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
   const sidecar::AttachPlan plan = planned("rung", {"dlx", "all", ""}, policies);
-  EXPECT_EQ(plan.action, sidecar::AttachPlan::Action::refuse);
-  EXPECT_THAT(plan.reason, HasSubstr("'dlx'"));
-  EXPECT_THAT(plan.reason, HasSubstr("overrides any policy"));
+  EXPECT_NE(plan.refusal, "");
+  EXPECT_THAT(plan.refusal, HasSubstr("'dlx'"));
+  EXPECT_THAT(plan.refusal, HasSubstr("overrides any policy"));
   // The empty name is the default exchange: an argument like any other.
-  EXPECT_EQ(planned("rung", {"", "", ""}, {}).action, sidecar::AttachPlan::Action::refuse);
+  EXPECT_NE(planned("rung", {"", "", ""}, {}).refusal, "");
   // A binding attaches it instead, which the default exchange cannot have.
   EXPECT_EQ(plan.command,
             "rabbitmqadmin -V / declare binding source=dlx destination_type=queue destination=rung.failed "
@@ -160,7 +160,7 @@ TEST(Plan, ArgumentsWinOverPolicies) {
             "redeclare it with x-dead-letter-exchange: rung.failed");
   EXPECT_EQ(planned("rung", {std::nullopt, "", "stream"}, {}).command, "");
   EXPECT_EQ(planned("rung", {}, {}).command, "rung attach orders");
-  EXPECT_EQ(planned("rung", {std::nullopt, "", "stream"}, {}).action, sidecar::AttachPlan::Action::refuse);
+  EXPECT_NE(planned("rung", {std::nullopt, "", "stream"}, {}).refusal, "");
 }
 
 TEST(Plan, CopiesThePolicyAnewThatItHasCopied) {
@@ -171,16 +171,16 @@ TEST(Plan, CopiesThePolicyAnewThatItHasCopied) {
         {"base", "^o", "queues", base, priority}};
     return planned("rung", {std::nullopt, "rung-orders", "classic"}, policies);
   };
-  EXPECT_EQ(refreshed(R"({"max-length":5})", 2).action, sidecar::AttachPlan::Action::nothing);
+  EXPECT_FALSE(refreshed(R"({"max-length":5})", 2).policy);
   const sidecar::AttachPlan changed = refreshed(R"({"max-length":6,"message-ttl":1})", 2);
-  ASSERT_EQ(changed.action, sidecar::AttachPlan::Action::put);
+  ASSERT_TRUE(changed.policy);
   EXPECT_EQ(changed.drift,
             "policy rung-orders differs from policy base, which it copies: max-length is 6 there and 5 here, "
             "message-ttl is only there");
-  EXPECT_EQ(json::parse(changed.policy.definition),
+  EXPECT_EQ(json::parse(changed.policy->definition),
             (json{{"dead-letter-exchange", "rung.failed"}, {"max-length", 6}, {"message-ttl", 1}}));
-  EXPECT_EQ(changed.policy.priority, 3);
-  EXPECT_EQ(refreshed(R"({"max-length":5})", 3).policy.priority, 4);
+  EXPECT_EQ(changed.policy->priority, 3);
+  EXPECT_EQ(refreshed(R"({"max-length":5})", 3).policy->priority, 4);
   EXPECT_THAT(refreshed("{}", 2).drift, HasSubstr("max-length is only here"));
 }
 

@@ -1,12 +1,12 @@
 // What is told about a quorum queue's limits, delays and time-outs, and about target queues that take a retry
 // which no consumer will get.
-#include "src/cli/attach/queue_notes.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "src/cli/attach/attach.h"
 
 namespace rung::cli {
 namespace {
@@ -25,7 +25,7 @@ rabbit::QueueFacts quorum(const json& arguments, const std::string& policy = "")
 QueueNote note(const std::string& name, const json& arguments, std::optional<Silence> silence = std::nullopt,
                const json& policy = json::object()) {
   const std::vector<rabbit::Policy> policies = {{"p", ".*", "queues", policy.dump(), 0}};
-  const auto notes = quorum_notes(quorum(arguments, "p"), policies, silence);
+  const auto notes = queue_notes(quorum(arguments, "p"), policies, silence);
   const auto it = std::ranges::find(notes, name, &QueueNote::name);
   return it == notes.end() ? QueueNote{"none", "", ""} : *it;
 }
@@ -33,7 +33,7 @@ QueueNote note(const std::string& name, const json& arguments, std::optional<Sil
 TEST(QueueNotes, OfOtherTypesNothingIsSaid) {
   rabbit::QueueFacts facts = quorum({{"x-delivery-limit", 3}});
   facts.type = "classic";
-  EXPECT_TRUE(quorum_notes(facts, {}, std::nullopt).empty());
+  EXPECT_TRUE(queue_notes(facts, {}, std::nullopt).empty());
 }
 
 TEST(QueueNotes, DeliveryLimit) {
