@@ -1,4 +1,5 @@
 // Checks of the broker, over AMQP and over the management API.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include "plugin/rabbitmq/topology/attachment.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "src/cli/attach/attach.h"
-#include "src/cli/attach/queue_notes.h"
 #include "src/cli/doctor/doctor.h"
 #include "src/core/base/url.h"
 #include "src/sidecar/attach.h"
@@ -95,8 +95,8 @@ class BrokerCheck {
     } else {
       const std::string where =
           config_.broker.other_urls.empty() ? url_.host_port(5672) : "any of broker.urls";
-      out_.add("broker.login", Findings::Status::wrong, "cannot connect to " + where + ": " + error.message,
-               "start RabbitMQ, or correct host and port of broker.url", true);
+      out_.away("broker.login", "cannot connect to " + where + ": " + error.message,
+                "start RabbitMQ, or correct host and port of broker.url");
     }
     if (!reached) out_.skip("broker.vhost", "not connected");
     for (const char* name : {"broker.permissions", "broker.topology"}) out_.skip(name, "not connected");
@@ -176,10 +176,8 @@ class BrokerCheck {
     }
     const std::string to_return = rabbit::return_exchange(config_.broker.prefix);
     if (!probe_->exchange_exists(to_return)) missing.push_back(to_return);
-    std::string names;
-    for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
     if (!missing.empty()) {
-      out_.warn("broker.topology", "missing exchanges or queues: " + names,
+      out_.warn("broker.topology", fmt::format("missing exchanges or queues: {}", fmt::join(missing, ", ")),
                 "rung run declares them at start");
     } else if (!wrong) {
       out_.ok("broker.topology", "all exchanges and queues of prefix " + own("") + " exist");
@@ -232,13 +230,14 @@ class BrokerCheck {
   bool check_each(const std::string& pattern, const std::vector<std::string>& queues, const Check& check) {
     Findings each;
     for (const std::string& queue : queues) check(queue, each);
-    std::erase_if(each.all, [](const Finding& one) { return one.status == Finding::Status::ok; });
-    const std::size_t shown = std::min(each.all.size(), kMostOfPattern), more = each.all.size() - shown;
-    for (std::size_t i = 0; i < shown; ++i) out_.all.push_back(std::move(each.all[i]));
-    if (more > 0)
-      out_.warn("queue." + pattern, std::to_string(more) + " more findings for its queues",
+    std::size_t found = 0;
+    for (const Json& one : each.rows) {
+      if (text_of(one, "status") != "ok" && ++found <= kMostOfPattern) out_.rows.push_back(one);
+    }
+    if (found > kMostOfPattern)
+      out_.warn("queue." + pattern, std::to_string(found - kMostOfPattern) + " more findings for its queues",
                 "mend those above, and run rung doctor again");
-    return each.all.empty();
+    return found == 0;
   }
 
   // ------------------------------------------------------------------------------ over the management API
@@ -286,12 +285,9 @@ class BrokerCheck {
       // Only a warning: its consumer may publish failures itself.
       out.warn(name, "not attached: " + plan.answer.detail, plan.command);
     }
-    std::vector<QueueNote> notes = target_notes(*facts, vhost()->policies);
-    for (QueueNote& note : quorum_notes(*facts, vhost()->policies, config_.rules->queue(queue).silence))
-      notes.push_back(std::move(note));
-    for (const QueueNote& note : notes) {
-      out.add(name + "." + note.name, note.fine() ? Findings::Status::ok : Findings::Status::warn, note.what,
-              note.fix);
+    for (const QueueNote& note :
+         queue_notes(*facts, vhost()->policies, config_.rules->queue(queue).silence)) {
+      out.add(note.fine() ? "ok" : "warn", name + "." + note.name, note.what, note.fix);
     }
     // One that is not attached passes nothing on: its consumers publish their failures themselves.
     if (attached && facts->type == "classic" && inlet_type() == "quorum")
@@ -310,8 +306,7 @@ class BrokerCheck {
     const auto found =
         rabbit::judge_settings(config_.broker.prefix, config_.broker.rabbitmq.queue_type, *state);
     for (const rabbit::SettingFinding& one : found) {
-      const bool fatal = one.harm == rabbit::Harm::fatal;
-      out_.add("settings." + one.subject, fatal ? Findings::Status::wrong : Findings::Status::warn, one.what,
+      out_.add(one.harm == rabbit::Harm::fatal ? "wrong" : "warn", "settings." + one.subject, one.what,
                one.mend);
     }
     if (found.empty())
