@@ -110,32 +110,29 @@ AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& fa
   const std::string ours = rabbit::failed_exchange(broker.prefix);
   const rabbit::DeadLetters now = rabbit::dead_letters_of(facts, policies);
   plan.answer = vhost.attached(facts);
+  if (facts.type == "stream") {
+    plan.command.clear();
+    plan.refusal = plan.answer.detail + ": publish failures to " + ours + " instead";
+    return plan;
+  }
   if (plan.answer.attached == rabbit::Attached::yes_by_binding) return plan;
-  if (facts.dead_letter_argument) {
-    if (*facts.dead_letter_argument == ours) return plan;
-    plan.command = "redeclare it with x-dead-letter-exchange: " + ours;
-    if (!now.exchange->empty())  // nothing can be bound to the default exchange
-      plan.command = rabbit::binding_command("declare", vhost_of(broker), *now.exchange, "queue", ours,
-                                             now.routing_key.value_or("#"));
-    plan.refusal = "it was declared with x-dead-letter-exchange '" + *now.exchange +
-                   "', and a queue argument overrides any policy: " + (now.exchange->empty() ? "" : "run ") +
-                   plan.command;
-    if (!now.exchange->empty())
+  if (now.exchange == ours) {
+    const Policy* made = now.by_argument ? nullptr : find_policy(policies, facts.policy);
+    if (made != nullptr && made->name == rabbit::policy_name(queue))
+      plan_refresh(plan, *made, facts, policies);
+    return plan;
+  }
+  if (now.by_argument) {
+    const bool bindable = !now.exchange->empty();  // the default exchange is not
+    plan.command = bindable ? rabbit::binding_command("declare", vhost_of(broker), *now.exchange, "queue",
+                                                      ours, now.routing_key.value_or("#"))
+                            : "redeclare it with x-dead-letter-exchange: " + ours;
+    plan.refusal = plan.answer.detail + ": " + (bindable ? "run " : "") + plan.command;
+    if (bindable)
       plan.refusal +=
           " (the queues that are bound to it now keep getting a copy of each failed message" +
           std::string(now.routing_key ? "" : "; a direct exchange needs each routing key instead of #") +
           "), or redeclare it with '" + ours + "'";
-    return plan;
-  }
-  if (facts.type == "stream") {
-    plan.command.clear();
-    plan.refusal = "it is a stream, and streams do not dead-letter: publish failures to " + ours + " instead";
-    return plan;
-  }
-  if (now.exchange == ours) {
-    const Policy* made = find_policy(policies, facts.policy);
-    if (made != nullptr && made->name == rabbit::policy_name(queue))
-      plan_refresh(plan, *made, facts, policies);
     return plan;
   }
 
