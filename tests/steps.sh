@@ -31,6 +31,7 @@ changed_sources() {
   local base most=16
   base=$(git rev-parse -q --verify "${RUNG_BASE:-}^{commit}") && most=1000 ||
     base=$(git rev-parse -q --verify 'HEAD~10^{commit}' || git rev-list --max-parents=0 HEAD | tail -1)
-  git diff --numstat --no-renames --diff-filter=d "$(git merge-base HEAD "$base")" -- "$@" | sort -rn | head -n "$most" | cut -f 3
+  git diff --numstat --no-renames --diff-filter=d "$(git merge-base HEAD "$base")" -- "$@" | sort -rn |
+    awk -F "\t" -v most="$most" 'NR <= most { print $3 }'
   git ls-files --others --exclude-standard -- "$@"
 }
