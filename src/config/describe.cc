@@ -65,17 +65,6 @@ std::string give_up_text(const GiveUp& limit) {
   return out.empty() ? "-" : "after " + out;
 }
 
-std::string describe_rules(const Config& config) {
-  std::string out;
-  for (const auto& [name, list] : config.rules->rule_lists()) {
-    std::vector<Row> rows = {{"rule", "when", "then"}};
-    for (const FailureRule& rule : list->rules())
-      rows.push_back({rule.name, printable(describe(rule.when)), describe(rule.then)});
-    out += "\nrules " + name + " (the first that matches decides; none: the ladder)\n" + table(rows);
-  }
-  return out;
-}
-
 std::string silence_text(const Silence& silence) {
   return (silence.means == Silence::Means::success ? "succeeded after " : "failed after ") +
          format_duration(silence.after);
@@ -97,31 +86,44 @@ std::vector<QueueEntry> entries_of(const RuleBook& book) {
   return all;
 }
 
+// In a column; the keys of the config say the rest.
+std::string gates_text(const GateRules& gate) {
+  std::vector<std::string> all;
+  if (gate.limits()) all.push_back(printable(describe_limits(gate)));
+  if (gate.window != nullptr) all.push_back("window " + gate.window->describe());
+  if (gate.breaker)
+    all.push_back(fmt::format("breaker {} of {}", gate.breaker->open_after, gate.breaker->of_last));
+  if (gate.retry_after.cap) all.push_back("retry-after at most " + format_duration(*gate.retry_after.cap));
+  if (gate.retry_after.pauses_queue) all.push_back("retry-after holds the queue");
+  return all.empty() ? "-" : fmt::format("{}", fmt::join(all, "; "));
+}
+
 bool has_policy(const QueueEntry& entry) {
-  return !entry.rules.rules.empty() || entry.rules.give_up != GiveUp{} || entry.rules.late_by;
+  const QueueRules& rules = entry.rules;
+  return !rules.rules.empty() || rules.give_up != GiveUp{} || rules.late_by || rules.gate != GateRules{};
 }
 
 std::string queue_table(const Config& config, const std::vector<QueueEntry>& entries, bool policies) {
   const bool groups = !config.groups.empty();
-  std::vector<Row> rows = {
-      {"queue", "group", "ladder", "silence after a retry", "parked", "rules", "gives up", "late by"}};
+  std::vector<Row> rows = {{"queue", "group", "ladder", "silence after a retry", "parked", "rules",
+                            "gives up", "late by", "gates"}};
   for (const auto& [name, rules, pattern] : entries) {
     // A group's pattern that matches the text of this one matches every queue that this one matches.
     const auto* group = config.groups.of_queue(name);
-    rows.push_back({name.empty() ? "(any other)" : printable(name),
-                    group != nullptr ? group->name
-                    : name.empty()   ? ""
-                    : pattern        ? "by queue"
-                                     : "none",
-                    rules.ladder, silence_text(rules.silence),
-                    rules.publish_parked
-                        ? "publish to " + (groups ? "PREFIX" : config.broker.prefix) + ".parked"
-                        : "keep",
-                    rules.rules.empty() ? "-" : rules.rules, give_up_text(rules.give_up),
-                    rules.late_by ? "at most " + format_duration(*rules.late_by) : "-"});
+    rows.push_back(
+        {name.empty() ? "(any other)" : printable(name),
+         group != nullptr ? group->name
+         : name.empty()   ? ""
+         : pattern        ? "by queue"
+                          : "none",
+         rules.ladder, silence_text(rules.silence),
+         rules.publish_parked ? "publish to " + (groups ? "PREFIX" : config.broker.prefix) + ".parked"
+                              : "keep",
+         rules.rules.empty() ? "-" : rules.rules, give_up_text(rules.give_up),
+         rules.late_by ? "at most " + format_duration(*rules.late_by) : "-", gates_text(rules.gate)});
   }
   for (Row& row : rows) {
-    if (!policies) row.resize(row.size() - 3);
+    if (!policies) row.resize(row.size() - 4);
     if (!groups) row.erase(row.begin() + 1);
   }
   return table(rows);
@@ -137,49 +139,9 @@ std::string describe_queues(const Config& config) {
   return out;
 }
 
-std::string breaker_text(const BreakerRules& breaker) {
-  std::string waits;
-  for (const Ms wait : breaker.wait) waits += (waits.empty() ? "" : ", ") + format_duration(wait);
-  std::string out =
-      fmt::format("opens when {} of the last {} outcomes are failures", breaker.open_after, breaker.of_last);
-  if (!breaker.only.empty()) out += printable(fmt::format(" of type {}", fmt::join(breaker.only, " or ")));
-  return out +
-         fmt::format("; waits {}{}; {} {} at a time, each answered within {}; closes after {} successful",
-                     waits, breaker.wait.size() > 1 ? " (the last one repeats)" : "", breaker.probes,
-                     breaker.probes == 1 ? "probe" : "probes", format_duration(breaker.probe_timeout),
-                     breaker.close_after);
-}
-
-// Each gate that is set, in a line.
-void add_gates(const std::string& queue, const GateRules& gate, std::vector<Row>& rows) {
-  const auto row = [&](const std::string& name, const std::string& meaning) {
-    rows.push_back({queue, name, meaning});
-  };
-  if (gate.rate > 0) row("rate", "at most " + format_rate(gate.rate) + " published, over all instances");
-  if (gate.rate_by)
-    row("rate_by", "at most " + format_rate(gate.rate_by->per_second) +
-                       " published for each value of the header " + printable(gate.rate_by->header) +
-                       ", over all instances");
-  if (gate.window != nullptr) row("window", "open " + gate.window->describe());
-  if (gate.breaker) row("breaker", breaker_text(*gate.breaker));
-  if (gate.retry_after != RetryAfterRules{})
-    row("retry_after", (gate.retry_after.cap ? "at most " + format_duration(*gate.retry_after.cap)
-                                             : "at most the ladder's highest delay") +
-                           (gate.retry_after.pauses_queue ? "; holds back the whole queue for at most " +
-                                                                format_duration(gate.retry_after.longest_hold)
-                                                          : "; holds back the message"));
-}
-
 // "": it has no rows.
 std::string titled(const std::string& title, const std::vector<Row>& rows) {
   return rows.size() == 1 ? "" : "\n" + title + "\n" + table(rows);
-}
-
-std::string gate_table(const std::vector<QueueEntry>& entries) {
-  std::vector<Row> rows = {{"queue", "gate", "meaning"}};
-  for (const auto& [name, rules, pattern] : entries)
-    add_gates(name.empty() ? "(any other)" : (pattern ? "each " : "") + printable(name), rules.gate, rows);
-  return titled("gates", rows);
 }
 
 std::string joined(const TargetRules::Patterns& patterns) { return printable(confile::joined(patterns)); }
@@ -189,22 +151,6 @@ std::string describe_groups(const Config& config) {
   for (const QueueGroups::Group& group : config.groups.all)
     rows.push_back({group.name, group.prefix, joined(group.queues)});
   return rows.size() == 1 ? "" : "groups\n" + table(rows) + "\n";
-}
-
-std::string target_text(const Target& target) {
-  if (!target.is_set()) return "set by the message";
-  if (!target.queue.empty()) return "queue " + printable(target.queue);
-  return "exchange " + printable(target.exchange) +
-         (target.routing_key.empty() ? "" : ", routing key " + printable(target.routing_key));
-}
-
-std::string describe_tags(const Config& config) {
-  std::vector<Row> rows = {{"tag", "goes to", "ladder", "silence after a delivery"}};
-  for (const auto& [name, tag] : config.rules->tags())
-    rows.push_back({printable(name), target_text(tag.target),
-                    tag.ladder.empty() ? "from its queue" : tag.ladder,
-                    tag.silence ? silence_text(*tag.silence) : "from its queue"});
-  return titled("tags", rows);
 }
 
 std::string describe_delays(const Config& config) {
@@ -227,41 +173,16 @@ std::string describe_error_queues(const Config& config) {
   return titled("error queues", rows);
 }
 
-std::string describe_targets(const Config& config) {
-  const TargetRules& targets = config.rules->targets();
-  std::string own = targets.own.empty() ? "" : targets.own + "*";
-  for (const QueueGroups::Group& group : targets.groups.all) {
-    if (group.prefix + "." != targets.own) own += (own.empty() ? "" : ", ") + group.prefix + ".*";
-  }
-  const std::string denied = own + (targets.deny.empty() ? "" : ", " + joined(targets.deny)) + " and amq.*";
-  if (!targets.allow) {
-    return "\ntargets: message headers may name any queue or exchange except " + denied +
-           "; broker.targets.allow restricts this\n";
-  }
+std::string describe_targets(const TargetRules& targets) {
+  if (!targets.allow)
+    return "\ntargets: message headers may name any queue or exchange; broker.targets.allow restricts this\n";
   return "\ntargets: message headers may name targets in this config" +
-         (targets.allow->empty() ? std::string() : " and " + joined(*targets.allow)) + ", never " + denied +
-         "\n";
+         (targets.allow->empty() ? std::string() : " and " + joined(*targets.allow)) + "\n";
 }
 
 std::string describe_results(const Config& config) {
   return config.require_token ? "results: retry-token is required\n"
                               : "results: accepted without retry-token, from anyone who may publish them\n";
-}
-
-std::string describe_retention(const Config& config) {
-  if (!config.retention) return "\nretention: off, nothing is deleted\n";
-  return "\nretention: tasks are deleted " + format_duration(*config.retention) +
-         " after they end; parked and unfinished tasks are kept\n";
-}
-
-std::string describe_traces(const Config& config) {
-  const OtelOptions& otel = config.otel;
-  if (otel.endpoint.empty()) return {};
-  std::string out = fmt::format("\ntraces: of {} tasks, to {}/v1/traces as service {}",
-                                otel.sample >= 1 ? "all" : fmt::format("{:g}% of the", otel.sample * 100),
-                                otel.endpoint, otel.service);
-  for (const auto& [name, value] : otel.headers) out += fmt::format(", {}: ***", name);
-  return out + (otel.verify ? "\n" : ", any certificate is accepted\n");
 }
 
 std::string describe_api(const ApiOptions& api) {
@@ -283,8 +204,7 @@ std::string describe_queue(const Config& config, const std::string& queue) {
                             : book.queues().contains(queue) ? "queues." + queue + ", its own name"
                                                             : "the defaults";
   const std::vector<QueueEntry> one = {{queue, book.queue(queue)}};
-  return "queue " + printable(queue) + " follows " + printable(entry) + "\n" +
-         queue_table(config, one, true) + gate_table(one);
+  return "queue " + printable(queue) + " follows " + printable(entry) + "\n" + queue_table(config, one, true);
 }
 
 std::string describe(const Config& config) {
@@ -302,10 +222,8 @@ std::string describe(const Config& config) {
     if (only_ready && !used.contains(name)) continue;
     out += describe_ladder(name, ladder) + "\n";
   }
-  return out + describe_groups(config) + describe_queues(config) + gate_table(entries_of(rules)) +
-         describe_rules(config) + describe_tags(config) + describe_delays(config) +
-         describe_error_queues(config) + describe_targets(config) + describe_results(config) +
-         describe_retention(config) + describe_traces(config);
+  return out + describe_groups(config) + describe_queues(config) + describe_delays(config) +
+         describe_error_queues(config) + describe_targets(rules.targets()) + describe_results(config);
 }
 
 }  // namespace rung

@@ -37,7 +37,7 @@ queues:
   const std::string text = describe(config);
   EXPECT_THAT(text, HasSubstr("\n  orders.*     fast "));
   EXPECT_THAT(text, HasSubstr("are patterns"));
-  EXPECT_THAT(text, HasSubstr("each orders.*  rate"));
+  EXPECT_THAT(text, HasSubstr("rate 5/s\n"));
   EXPECT_THAT(describe_queue(config, "orders.eu"),
               HasSubstr("queue orders.eu follows queues.orders.*, a pattern\n"));
   EXPECT_THAT(describe_queue(config, "orders.big"), HasSubstr("queues.orders.big, its own name"));
