@@ -1,5 +1,4 @@
-#include "src/oidc/code_flow.h"
-
+// Signing in with a browser.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -7,6 +6,7 @@
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/identity.h"
+#include "src/oidc/provider.h"
 
 namespace rung::oidc {
 namespace {
@@ -24,22 +24,8 @@ std::string form_of(const std::vector<std::pair<std::string_view, std::string>>&
 
 }  // namespace
 
-CodeFlow::CodeFlow(OidcOptions options, const Clock& clock, std::function<Discovered()> discovered, Post post)
-    : options_(std::move(options)),
-      clock_(clock),
-      discovered_(std::move(discovered)),
-      post_(post ? std::move(post) : [this](const std::string& url, const std::string& form) {
-        net::HttpClientOptions to = get_options(url, options_.ca);
-        to.content_type = "application/x-www-form-urlencoded";
-        if (!options_.client_secret.empty()) {
-          to.user = percent_encode(options_.client_id);
-          to.password = percent_encode(options_.client_secret);
-        }
-        return net::HttpClient(std::move(to)).send("POST", "", form);
-      }) {}
-
-Result<CodeFlow::Begun> CodeFlow::begin(const std::string& redirect, const std::string& to) {
-  const Discovered provider = discovered_();
+Result<Provider::Begun> Provider::begin_login(const std::string& redirect, const std::string& to) {
+  const Discovered provider = discovered();
   if (provider.keys == nullptr) return transient("the identity provider has not answered yet");
   const std::string& page = provider.authorization_endpoint;
   if (page.empty() || provider.token_endpoint.empty())
@@ -58,33 +44,41 @@ Result<CodeFlow::Begun> CodeFlow::begin(const std::string& redirect, const std::
                      {"code_challenge", to_base64url(sha256(login.verifier))},
                      {"code_challenge_method", "S256"}});
   const std::lock_guard lock(mutex_);
-  std::erase_if(logins_, [&](const auto& one) { return clock_.boot() - one.second.began > kLongest; });
-  if (logins_.size() >= kMost)
+  std::erase_if(logins_, [&](const auto& one) { return clock_.boot() - one.second.began > kLongestLogin; });
+  if (logins_.size() >= kMostLogins)
     logins_.erase(std::ranges::min_element(logins_, {}, [](const auto& one) { return one.second.began; }));
   logins_[out.state] = std::move(login);
   return out;
 }
 
-std::optional<CodeFlow::Login> CodeFlow::take(std::string_view state) {
+std::optional<Provider::Login> Provider::take_login(std::string_view state) {
   const std::lock_guard lock(mutex_);
   const auto found = logins_.find(state);
   if (found == logins_.end()) return std::nullopt;
   Login login = std::move(found->second);
   logins_.erase(found);
-  if (clock_.boot() - login.began > kLongest) return std::nullopt;
+  if (clock_.boot() - login.began > kLongestLogin) return std::nullopt;
   return login;
 }
 
-Result<CodeFlow::Ended> CodeFlow::end(std::string_view state, const std::string& code) {
-  const auto login = take(state);
+Result<Provider::Ended> Provider::end_login(std::string_view state, const std::string& code) {
+  const auto login = take_login(state);
   if (!login)
     return tl::unexpected(Error{Error::Kind::not_found, "this login has ended, or was begun elsewhere"});
   if (code.empty() || code.size() > kLongestCode) return permanent("the provider's answer has no code");
-  const net::HttpReply reply = post_(login->endpoint, form_of({{"grant_type", "authorization_code"},
-                                                               {"code", code},
-                                                               {"redirect_uri", login->redirect},
-                                                               {"client_id", options_.client_id},
-                                                               {"code_verifier", login->verifier}}));
+  net::HttpClientOptions endpoint = get_options(login->endpoint, options_.ca);
+  endpoint.content_type = "application/x-www-form-urlencoded";
+  if (!options_.client_secret.empty()) {
+    endpoint.user = percent_encode(options_.client_id);
+    endpoint.password = percent_encode(options_.client_secret);
+  }
+  const net::HttpReply reply = net::HttpClient(std::move(endpoint))
+                                   .send("POST", "",
+                                         form_of({{"grant_type", "authorization_code"},
+                                                  {"code", code},
+                                                  {"redirect_uri", login->redirect},
+                                                  {"client_id", options_.client_id},
+                                                  {"code_verifier", login->verifier}}));
   if (reply.status == 0) return transient(login->endpoint + " " + reply.error);
   const Json answer = Json::parse(reply.body, nullptr, false);
   constexpr int kOk = 200;

@@ -5,13 +5,18 @@
 // Both documents are fetched by a thread of their own: at the start, then every few minutes,
 // and when a token names a key that is not among them. While the provider does not answer, or with
 // what is no list of keys, the last keys stay valid for a day.
-// Thread: any; the destructor one.
+//
+// A person signs in with a browser by the authorization code flow, with PKCE (RFC 7636): begin_login() says
+// where the provider's page is, end_login() exchanges the code that the browser brings back. What was begun
+// and not ended is kept for ten minutes, and bounded.
+// Thread: any; the destructor one. end_login() may block on the network, within the limits of get_options().
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -84,6 +89,22 @@ class Provider {
   // groups mean something else.
   bool replace_grants(const OidcOptions& loaded);
 
+  static constexpr std::size_t kMostLogins = 1000;  // under way; the oldest makes room
+  static constexpr Ms kLongestLogin{std::chrono::minutes{10}};
+  struct Begun {
+    std::string url;    // the provider's page
+    std::string state;  // secret: for a cookie of the browser that began
+  };
+  // `redirect`: the URL that the provider sends the browser back to. `to`: where it goes in the end. Error:
+  // the provider has not answered yet, or its discovery document is wrong.
+  Result<Begun> begin_login(const std::string& redirect, const std::string& to);
+  struct Ended {
+    std::string token;  // the ID token; nobody has checked it
+    std::string to;
+  };
+  // Once for each state. Error: not_found: nobody began that; else what the provider answers.
+  Result<Ended> end_login(std::string_view state, const std::string& code);
+
   // As it was last discovered; keys nullptr: not yet, or not for a day.
   Discovered discovered() const;
   // Fetches it soon; false: not now, it has just been fetched.
@@ -107,6 +128,12 @@ class Provider {
     std::shared_ptr<const OidcOptions> grants;  // `clients` and `map`; nullptr = nobody signs in
   };
 
+  struct Login {
+    std::string verifier, endpoint, redirect, to;  // endpoint: where its code is exchanged
+    BootMs began{0};
+  };
+  std::optional<Login> take_login(std::string_view state);
+
   void run();
   net::HttpReply get(const std::string& url);
   void take(Result<Discovered> fetched);
@@ -119,8 +146,9 @@ class Provider {
   std::optional<std::string> problem_;  // the thread's; nullopt = nothing fetched yet
   mutable std::mutex mutex_;
   std::condition_variable wakes_;
-  State state_;         // guarded by mutex_
-  std::thread thread_;  // last: starts when everything else is there
+  State state_;                                       // guarded by mutex_
+  std::map<std::string, Login, std::less<>> logins_;  // by state; guarded by mutex_
+  std::thread thread_;                                // last: starts when everything else is there
 };
 
 }  // namespace rung::oidc

@@ -25,7 +25,6 @@
 #include "src/http/api.h"
 #include "src/io/log.h"
 #include "src/io/service_manager.h"
-#include "src/oidc/code_flow.h"
 #include "src/oidc/provider.h"
 #include "src/otel/task_traces.h"
 #include "src/sidecar/attach.h"
@@ -311,10 +310,8 @@ class Sidecar {
       provider_ = std::make_unique<oidc::Provider>(http.oidc, clock_, [this](const std::string& problem) {
         loop_.post([this, problem] { bridge_.report_sign_in(problem); });
       });
-      login_ =
-          std::make_unique<oidc::CodeFlow>(http.oidc, clock_, [this] { return provider_->discovered(); });
       parts.sign_in = [this](std::string_view token) { return provider_->person_of(token); };
-      parts.login = login_.get();
+      parts.login = provider_.get();
     }
     parts.bridging.submit = [this](auto batch, auto done) {
       bridge_.submit(std::move(batch), std::move(done));
@@ -518,9 +515,8 @@ class Sidecar {
   std::unique_ptr<Broker> broker_;
   Traces traces_;  // ends after the bridge: its destructor sends the last spans
   bridge::Bridge bridge_;
-  std::unique_ptr<oidc::Provider> provider_;  // none without http.oidc, and so is the next
-  std::unique_ptr<oidc::CodeFlow> login_;
-  std::unique_ptr<http::Api> http_;  // none if nothing listens
+  std::unique_ptr<oidc::Provider> provider_;  // none without http.oidc
+  std::unique_ptr<http::Api> http_;           // none if nothing listens
   AttachWatch attach_watch_;
   io::Signal term_, interrupt_, hangup_;
   ConfigReader reader_;

@@ -99,7 +99,7 @@ struct OidcOptions {
   std::string roles_claim;  // "groups"; "realm_access.roles" = a claim within a claim
   Map map;                  // by value of that claim
   std::string ca;           // PEM file; "" = the system's
-  // Of the login in a browser (src/oidc/code_flow.h).
+  // Of the login in a browser (Provider::begin_login).
   std::string client_secret_file, client_secret;  // "" = a public client: PKCE alone. Secret
   std::string scope = "openid profile email";
 };

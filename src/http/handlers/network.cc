@@ -257,7 +257,7 @@ Response begin_login(Context& context, const Call& call) {
   const std::string to = call.query.has("to") ? call.query.text("to") : network.sign_ins.cookies.path() + "/";
   if (!is_own_path(to)) throw Problem(FieldErrors{{"to", "must be a path of this API: /console/causes"}});
   if (network.login == nullptr) no_provider();
-  const auto begun = network.login->begin(base_url(network, call.request) + "/v1/session/callback", to);
+  const auto begun = network.login->begin_login(base_url(network, call.request) + "/v1/session/callback", to);
   if (!begun) throw Problem(503, begun.error().message);
   return with_cookie(redirect(begun->url), call, network, Cookies::kLogin, begun->state);
 }
@@ -274,7 +274,7 @@ Response end_login(Context& context, const Call& call) {
     return not_signed_in(
         network, call, "provider",
         "the identity provider says: " + (given("error") + " " + given("error_description")).substr(0, 500));
-  const auto ended = network.login->end(state, given("code"));
+  const auto ended = network.login->end_login(state, given("code"));
   if (!ended)
     return not_signed_in(network, call,
                          ended.error().kind == Error::Kind::not_found ? "login_ended" : "provider",

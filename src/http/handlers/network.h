@@ -16,7 +16,7 @@
 #include "src/http/access/access.h"
 #include "src/http/handlers/live.h"
 #include "src/http/metrics/metrics.h"
-#include "src/oidc/code_flow.h"
+#include "src/oidc/provider.h"
 
 namespace rung::http {
 
@@ -56,7 +56,7 @@ struct NetworkParts : api::ContextParts {
   Tokens tokens;
   SignIn sign_in = {};  // empty: without http.oidc
   ConsoleOptions console;
-  oidc::CodeFlow* login = nullptr;  // of http.oidc; outlives the API
+  oidc::Provider* login = nullptr;  // of http.oidc; outlives the API
 };
 
 // What the handlers of an API on the network share.
@@ -73,7 +73,7 @@ struct Network : Context {
         figures(here) {}
 
   const ConsoleOptions console;
-  oidc::CodeFlow* const login;  // at the identity provider; nullptr = none
+  oidc::Provider* const login;  // at the identity provider; nullptr = none
   SignIns sign_ins;
   Access access;
   LiveFeed live;

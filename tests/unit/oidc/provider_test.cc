@@ -9,10 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "src/oidc/code_flow.h"
 #include "tests/support/clock.h"
 #include "tests/support/http_script.h"
-#include "tests/support/virtual_time.h"
 #include "tests/unit/oidc/jwt_maker.h"
 
 namespace rung::oidc {
@@ -29,15 +27,22 @@ class FakeProvider {
   FakeProvider()
       : server_([this](const HttpScript::Request& request, std::size_t) {
           const std::lock_guard lock(mutex_);
-          return request.target == "/keys" ? keys_ : discovery_;
+          return request.target == "/keys" ? keys_ : request.target == "/token" ? token_ : discovery_;
         }) {
-    discovery_.body = Json{{"issuer", issuer()}, {"jwks_uri", issuer() + "/keys"}}.dump();
+    discovery_.body = Json{{"issuer", issuer()},
+                           {"jwks_uri", issuer() + "/keys"},
+                           {"authorization_endpoint", issuer() + "/auth"},
+                           {"token_endpoint", issuer() + "/token"}}
+                          .dump();
   }
   std::string issuer() const { return server_.url(); }
   std::size_t requests() const { return server_.requests().size(); }
+  // The form of the last request.
+  std::string form() const { return server_.requests().back().body; }
   bool wait_for(std::size_t requests) const { return server_.wait_for(requests); }
   void set_keys(const std::vector<Json>& all) { set(keys_, {.body = Json{{"keys", all}}.dump()}); }
   void answer_keys(HttpScript::Answer answer) { set(keys_, std::move(answer)); }
+  void set_token(int status, const std::string& body) { set(token_, {.status = status, .body = body}); }
   void set_discovery(HttpScript::Answer answer) { set(discovery_, std::move(answer)); }
 
  private:
@@ -46,7 +51,7 @@ class FakeProvider {
     which = std::move(answer);
   }
   std::mutex mutex_;
-  HttpScript::Answer discovery_, keys_;
+  HttpScript::Answer discovery_, keys_, token_{.body = R"({"id_token": "a.b.c"})"};
   HttpScript server_;
 };
 
@@ -310,103 +315,74 @@ TEST_F(KnownKey, AReloadChangesWhoMayWhat) {
   EXPECT_EQ(provider->person_of(alice)->role, Role::administers);
 }
 
-// ---- A browser's login, with a provider that only records what it is asked.
+// ---- A browser's login.
 
 using testing::Not;
-using Json = nlohmann::json;
 
-class CodeFlowTest : public testing::Test {
+constexpr const char* kBack = "https://rung.example/v1/session/callback";
+
+class Login : public KnownKey {
  protected:
-  CodeFlowTest() {
-    options.issuer = "https://id.example.com";
-    options.client_id = "rung";
-  }
-  CodeFlow flow() {
-    return {options, clock, [this] { return discovered; },
-            [this](const std::string& url, const std::string& form) {
-              asked.push_back(url + "?" + form);
-              return reply;
-            }};
-  }
-  static net::HttpReply answer(int status, const std::string& body) {
-    net::HttpReply reply;
-    reply.status = status;
-    reply.body = body;
-    return reply;
-  }
+  std::string begin() { return provider->begin_login(kBack, "/")->state; }
   static std::string parameter(const std::string& url, const std::string& name) {
     const std::size_t at = url.find(name + "=") + name.size() + 1;
     return url.substr(at, url.find('&', at) - at);
   }
-
-  test::VirtualClock clock;
-  OidcOptions options;
-  Discovered discovered{*read_keys(Json{{"keys", {test::SigningKey::ec().jwk("one")}}}.dump()),
-                        "https://id.example.com/auth", "https://id.example.com/token"};
-  net::HttpReply reply = answer(200, R"({"id_token": "a.b.c"})");
-  std::vector<std::string> asked;
 };
 
-constexpr const char* kBack = "https://rung.example/v1/session/callback";
-
-TEST_F(CodeFlowTest, TheCodeIsExchangedForAToken) {
-  CodeFlow logins = flow();
-  const auto begun = logins.begin(kBack, "/console/causes");
+TEST_F(Login, ExchangesTheCodeForAToken) {
+  const auto begun = provider->begin_login(kBack, "/console/causes");
   ASSERT_TRUE(begun) << begun.error().message;
-  EXPECT_THAT(begun->url, HasSubstr("https://id.example.com/auth?response_type=code&client_id=rung"));
+  EXPECT_THAT(begun->url, HasSubstr(fake.issuer() + "/auth?response_type=code&client_id=rung"));
   EXPECT_EQ(parameter(begun->url, "redirect_uri"), "https%3A%2F%2Frung.example%2Fv1%2Fsession%2Fcallback");
   EXPECT_EQ(parameter(begun->url, "scope"), "openid%20profile%20email");
   EXPECT_EQ(parameter(begun->url, "state"), begun->state);
   EXPECT_EQ(parameter(begun->url, "code_challenge").size(), 43U) << "32 bytes in base64url";
-  const auto ended = logins.end(begun->state, "the code");
+  const auto ended = provider->end_login(begun->state, "the code");
   ASSERT_TRUE(ended) << ended.error().message;
   EXPECT_EQ(ended->token, "a.b.c");
   EXPECT_EQ(ended->to, "/console/causes");
-  ASSERT_EQ(asked.size(), 1U);
-  EXPECT_THAT(asked[0],
-              HasSubstr("https://id.example.com/token?grant_type=authorization_code&code=the%20code"));
-  EXPECT_THAT(asked[0], HasSubstr("code_verifier="));
-  EXPECT_THAT(begun->url, Not(HasSubstr(parameter(asked[0], "code_verifier")))) << "only its digest";
+  EXPECT_THAT(fake.form(), HasSubstr("grant_type=authorization_code&code=the%20code"));
+  EXPECT_THAT(fake.form(), HasSubstr("code_verifier="));
+  EXPECT_THAT(begun->url, Not(HasSubstr(parameter(fake.form(), "code_verifier")))) << "only its digest";
 }
 
-TEST_F(CodeFlowTest, ALoginEndsOnceAndWithinTenMinutes) {
-  CodeFlow logins = flow();
-  const std::string state = logins.begin(kBack, "/")->state;
-  EXPECT_EQ(logins.end("another", "c").error().kind, Error::Kind::not_found);
-  EXPECT_TRUE(logins.end(state, "c"));
-  EXPECT_EQ(logins.end(state, "c").error().kind, Error::Kind::not_found);
-  const std::string late = logins.begin(kBack, "/")->state;
-  clock.set(clock.boot() + CodeFlow::kLongest + Ms{1});
-  EXPECT_EQ(logins.end(late, "c").error().kind, Error::Kind::not_found);
-  EXPECT_EQ(asked.size(), 1U) << "the provider is not asked for what nobody began";
+TEST_F(Login, EndsOnceAndWithinTenMinutes) {
+  const std::string state = begin();
+  EXPECT_EQ(provider->end_login("another", "c").error().kind, Error::Kind::not_found);
+  EXPECT_TRUE(provider->end_login(state, "c"));
+  EXPECT_EQ(provider->end_login(state, "c").error().kind, Error::Kind::not_found);
+  const std::string late = begin();
+  clock.advance(Provider::kLongestLogin + Ms{1});
+  EXPECT_EQ(provider->end_login(late, "c").error().kind, Error::Kind::not_found);
+  EXPECT_EQ(fake.requests(), 3U) << "the provider is not asked for what nobody began";
 }
 
-TEST_F(CodeFlowTest, StrangersCannotFillTheMemory) {
-  CodeFlow logins = flow();
-  const std::string first = logins.begin(kBack, "/")->state;
-  clock.set(clock.boot() + Ms{1});
+TEST_F(Login, OfStrangersCannotFillTheMemory) {
+  const std::string first = begin();
+  clock.advance(Ms{1});
   std::string last;
-  for (std::size_t i = 0; i < CodeFlow::kMost; ++i) last = logins.begin(kBack, "/")->state;
-  EXPECT_FALSE(logins.end(first, "c")) << "it made room";
-  EXPECT_TRUE(logins.end(last, "c"));
+  for (std::size_t i = 0; i < Provider::kMostLogins; ++i) last = begin();
+  EXPECT_FALSE(provider->end_login(first, "c")) << "it made room";
+  EXPECT_TRUE(provider->end_login(last, "c"));
 }
 
-TEST_F(CodeFlowTest, SaysWhatTheProviderRefuses) {
-  CodeFlow logins = flow();
-  reply = answer(400, R"({"error": "invalid_grant", "error_description": "too \u001b late"})");
-  const auto refused = logins.end(logins.begin(kBack, "/")->state, "c");
+TEST_F(Login, SaysWhatTheProviderRefuses) {
+  fake.set_token(400, R"({"error": "invalid_grant", "error_description": "too \u001b late"})");
+  const auto refused = provider->end_login(begin(), "c");
   EXPECT_THAT(refused.error().message, HasSubstr("invalid_grant"));
   EXPECT_THAT(refused.error().message, Not(HasSubstr("\x1b")));
-  reply = answer(200, R"({"access_token": "x"})");
-  EXPECT_THAT(logins.end(logins.begin(kBack, "/")->state, "c").error().message, HasSubstr("id_token"));
-  EXPECT_FALSE(logins.end(logins.begin(kBack, "/")->state, "")) << "without a code";
+  fake.set_token(200, R"({"access_token": "x"})");
+  EXPECT_THAT(provider->end_login(begin(), "c").error().message, HasSubstr("id_token"));
+  EXPECT_FALSE(provider->end_login(begin(), "")) << "without a code";
 }
 
-TEST_F(CodeFlowTest, BeginsOnlyWhereTheProviderSaysWhere) {
-  discovered.authorization_endpoint = "";
-  EXPECT_THAT(flow().begin(kBack, "/").error().message, HasSubstr("authorization_endpoint"));
-  discovered = {};
-  EXPECT_TRUE(flow().begin(kBack, "/").error().is_transient()) << "it has not answered yet";
+TEST_F(Login, BeginsOnlyWhereTheProviderSaysWhere) {
+  fake.set_discovery({.body = Json{{"issuer", fake.issuer()}, {"jwks_uri", fake.issuer() + "/keys"}}.dump()});
+  fetch_again();
+  EXPECT_THAT(provider->begin_login(kBack, "/").error().message, HasSubstr("authorization_endpoint"));
+  clock.advance(by_hand().oldest + Ms{1});
+  EXPECT_TRUE(provider->begin_login(kBack, "/").error().is_transient()) << "its keys are too old";
 }
 
 }  // namespace
