@@ -111,23 +111,11 @@ namespace confile {
 
 bool Load::reads_files_of(std::string_view path) const {
   const bool of_group = path.starts_with("groups.");
-  if (of_group && purpose != ConfigFor::check && !path.starts_with("groups." + choice.name + "."))
-    return false;
-  switch (purpose) {
-    case ConfigFor::sidecar:
-    case ConfigFor::check:
-      return true;
-    case ConfigFor::database:
-      return of_group || path.starts_with("store.");
-    case ConfigFor::api:
-    case ConfigFor::reading:
-      return of_group || path.starts_with("store.") || path.starts_with("api.");
-    case ConfigFor::broker:
-      return path.starts_with("broker.");
-    case ConfigFor::health:
-      return false;
-  }
-  return true;
+  if (purpose == ConfigFor::check || (purpose == ConfigFor::sidecar && !of_group)) return true;
+  if (purpose == ConfigFor::health) return false;
+  if (purpose == ConfigFor::broker) return path.starts_with("broker.");
+  if (of_group) return path.starts_with("groups." + choice.name + ".");
+  return path.starts_with("store.") || (purpose != ConfigFor::database && path.starts_with("api."));
 }
 
 std::optional<std::string> Load::text_of(const std::string& file, const Node& node) {

@@ -153,10 +153,6 @@ std::optional<YAML::Mark> second_document(const std::string& input) {
   return starts.last;
 }
 
-bool is_name_char(char c, bool first) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
-}
-
 std::vector<ConfigProblem> in_order(std::vector<ConfigProblem> problems) {
   const auto place = [](const ConfigProblem& p) { return std::tuple(p.line == 0, p.line, p.column); };
   std::ranges::stable_sort(problems, [&](const auto& a, const auto& b) { return place(a) < place(b); });
@@ -228,41 +224,34 @@ std::optional<Node> parse_document(std::string_view text, Problems& problems, Un
 }
 
 Substitution substitute(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789",
+                             kOfNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
   Substitution out;
-  while (!text.empty()) {
-    const auto dollar = text.find('$');
-    out.text += text.substr(0, dollar);
-    if (dollar == std::string_view::npos) break;
-    text.remove_prefix(dollar);
-    if (text.starts_with("$${")) {
-      out.text += "${";
-      text.remove_prefix(3);
+  for (;;) {
+    const auto at = text.find("${");
+    if (at != std::string_view::npos && at > 0 && text[at - 1] == '$') {
+      out.text.append(text.substr(0, at - 1)).append("${");
+      text.remove_prefix(at + 2);
       continue;
     }
-    if (!text.starts_with("${")) {
-      out.text += '$';
-      text.remove_prefix(1);
-      continue;
-    }
-    const auto close = text.find('}');
-    const auto name = text.substr(2, close == std::string_view::npos ? 0 : close - 2);
-    const bool good = !name.empty() && is_name_char(name[0], true) &&
-                      std::ranges::all_of(name, [](char c) { return is_name_char(c, false); });
-    if (!good) {
+    out.text += text.substr(0, at);
+    if (at == std::string_view::npos) return out;
+    const auto close = text.find('}', at);
+    const std::string name(text.substr(at + 2, close == std::string_view::npos ? 0 : close - at - 2));
+    if (name.empty() || kDigits.find(name[0]) != std::string_view::npos ||
+        name.find_first_not_of(kOfNames) != std::string::npos) {
       out.problem = "invalid ${: write ${NAME}, e.g. ${RUNG_PASSWORD}; for a literal ${ write $${";
       return out;
     }
-    const std::string variable(name);
-    const char* value = std::getenv(variable.c_str());  // NOLINT: this program never changes its environment
+    const char* value = std::getenv(name.c_str());  // NOLINT: this program never changes its environment
     if (value == nullptr) {
-      out.problem = "environment variable " + variable + " is not set: set it, or write the value here";
+      out.problem = "environment variable " + name + " is not set: set it, or write the value here";
       return out;
     }
     out.text += value;
     out.substituted = true;
     text.remove_prefix(close + 1);
   }
-  return out;
 }
 
 std::string printable(std::string text) {
