@@ -32,21 +32,18 @@ bool has_open_class(std::string_view pattern) {
   return false;
 }
 
-std::optional<QueuePattern> read_queue_pattern(Value& v) {
-  const std::string& text = v.node.text;
-  if (v.node.invalid) return std::nullopt;
-  if (text.empty() || text.size() > 255 || !is_utf8(text) || text.find('\0') != std::string::npos)
-    return v.wrong("expected a name or a pattern of 1 to 255 bytes of UTF-8");
-  if (has_open_class(text)) return v.wrong("a [ without its ]: write [abc], or [[] for the character");
-  return QueuePattern(text);
+Reader<QueuePattern> queue_pattern() {
+  return text(255)
+      .where(is_utf8, "expected a name or a pattern of 1 to 255 bytes of UTF-8")
+      .where([](const std::string& text) { return !has_open_class(text); },
+             "a [ without its ]: write [abc], or [[] for the character")
+      .to([](std::string text) { return QueuePattern(std::move(text)); });
 }
 
-std::optional<std::string> read_person(Value& v) {
-  const std::string& text = v.node.text;
-  if (v.node.invalid) return std::nullopt;
-  if (!text.empty() && text.size() <= kLongestPersonName && std::ranges::all_of(text, is_person_name_char))
-    return text;
-  return v.wrong("expected 1 to " + std::to_string(kLongestPersonName) + " letters, digits and . _ @ + -");
+Reader<std::string> person() {
+  return text(kLongestPersonName)
+      .where([](const std::string& text) { return std::ranges::all_of(text, is_person_name_char); },
+             "expected 1 to " + std::to_string(kLongestPersonName) + " letters, digits and . _ @ + -");
 }
 
 std::optional<Role> read_role(Value& v) {
@@ -54,15 +51,14 @@ std::optional<Role> read_role(Value& v) {
   return role()(v);
 }
 
-std::optional<Sha256> read_token(Value& v) {
-  const std::string& text = v.node.text;
+Reader<Sha256> token() {
   const std::string advice = ": openssl rand -hex 32 makes one";
-  if (v.node.invalid) return std::nullopt;
-  if (text.size() < kShortestToken || text.size() > kLongestToken)
-    return v.wrong("expected " + std::to_string(kShortestToken) + " to " + std::to_string(kLongestToken) +
-                   " characters" + advice);
-  if (!is_visible(text)) return v.wrong("only visible ASCII characters are allowed" + advice);
-  return sha256(text);
+  const std::string sizes = std::to_string(kShortestToken) + " to " + std::to_string(kLongestToken);
+  return text(kLongestToken)
+      .where([](const std::string& text) { return text.size() >= kShortestToken; },
+             "expected " + sizes + " characters" + advice)
+      .where(is_visible, "only visible ASCII characters are allowed" + advice)
+      .to([](const std::string& text) { return sha256(text); });
 }
 
 std::optional<Sha256> read_hash(Value& v) {
@@ -77,10 +73,10 @@ std::optional<Sha256> read_hash(Value& v) {
 
 const Table& tokens_table() {
   using enum When;
-  static const Table table{{{"name", &Person::name, own("name", read_person), "", start},
+  static const Table table{{{"name", &Person::name, person(), "", start},
                             {"role", &Person::role, own("role", read_role), "", start},
                             {"queues", &Person::queues, queue_scope(), "", start},
-                            {"token", &PersonToken::digest, own("text", read_token), "", secret},
+                            {"token", &PersonToken::digest, token(), "", secret},
                             {"token_sha256", &PersonToken::digest, own("text", read_hash), "", secret}},
                            {},
                            kShortestToken - 1};
@@ -204,21 +200,19 @@ void complete_listen(bool names_tokens, Load& load) {
 }  // namespace
 
 Reader<Role> role() {
-  std::vector<std::pair<std::string, Role>> all;
-  for (const std::string_view word : kRoleWords) all.emplace_back(word, *role_from(word));
-  return choice<Role>(all);
+  return choice(Texts(kRoleWords.begin(), kRoleWords.end())).to([](const std::string& word) {
+    return *role_from(word);
+  });
 }
 
 Reader<QueueScopePtr> queue_scope() {
   const std::string wanted =
       "a list of names, * matches any characters: [orders, \"billing.*\"]; leave it out for all queues";
-  const auto patterns = list_of("list of names", wanted, own("pattern", read_queue_pattern), 100)
-                            .where([](const auto& list) { return !list.empty(); }, "expected " + wanted);
-  return {patterns.type, [=](Value& v) -> std::optional<QueueScopePtr> {
-            auto all = patterns(v);
-            if (!all) return std::nullopt;
-            return std::make_shared<const QueueScope>(*std::move(all));
-          }};
+  return list_of("list of names", wanted, queue_pattern(), 100)
+      .where([](const auto& list) { return !list.empty(); }, "expected " + wanted)
+      .to([](std::vector<QueuePattern> all) -> QueueScopePtr {
+        return std::make_shared<const QueueScope>(std::move(all));
+      });
 }
 
 void complete_http(Load& load) {

@@ -72,13 +72,12 @@ std::string without_end_slash(std::string url) {
   return url;
 }
 
-// The address of an API that people open in a browser.
-std::optional<std::string> read_page_url(Value& v) {
-  const auto url = url_without_user({"http", "https"})(v);
-  // It goes into cookies and into redirects as it stands.
-  if (url && url->find_first_of(";%,\"\\ ") != std::string::npos)
-    return v.wrong("the URL must be an address and a plain path: https://example.com/rung");
-  return url ? std::optional(without_end_slash(*url)) : url;
+// The address of an API that people open in a browser. It goes into cookies and into redirects as it stands.
+Reader<std::string> page_url() {
+  return url_without_user({"http", "https"})
+      .where([](const std::string& url) { return url.find_first_of(";%,\"\\ ") == std::string::npos; },
+             "the URL must be an address and a plain path: https://example.com/rung")
+      .to(without_end_slash);
 }
 
 std::optional<std::string> read_issuer(Value& v) {
@@ -136,23 +135,11 @@ Reader<OidcOptions::Map> role_map() {
       .where([](const auto& map) { return !map.empty(); }, "expected " + wanted);
 }
 
-std::optional<std::string> read_endpoint(Value& v) {
-  const auto text =
-      url_without_user({"http", "https"}, ": put the credentials into otel.headers, as authorization")(v);
-  if (!text) return text;
-  const std::string url = without_end_slash(*text);
-  if (url.ends_with("/v1/traces")) return v.wrong("remove /v1/traces from the end: Rung appends it");
-  return url;
-}
-
-std::optional<std::string> read_protocol(Value& v) {
-  constexpr std::string_view kOnly = "http/json";
-  if (!v.is_text(kOnly)) return std::nullopt;
-  if (v.node.text == kOnly) return v.node.text;
-  return v.wrong(
-      v.shown() +
-      " is not supported: the only protocol is http/json. Collectors accept it on port 4318 (4317 is "
-      "gRPC)");
+Reader<std::string> endpoint() {
+  return url_without_user({"http", "https"}, ": put the credentials into otel.headers, as authorization")
+      .to(without_end_slash)
+      .where([](const std::string& url) { return !url.ends_with("/v1/traces"); },
+             "remove /v1/traces from the end: Rung appends it");
 }
 
 std::optional<std::string> read_header_name(Value& v) {
@@ -171,12 +158,6 @@ Reader<std::string> header_value() {
   return text().where(
       [=](const std::string& text) { return text.size() <= 4096 && std::ranges::all_of(text, is_printable); },
       "the value of a header is printable ASCII, at most 4096 bytes");
-}
-
-std::optional<double> read_sample(Value& v) {
-  const auto share = number()(v);
-  if (share && *share > 1) return v.wrong(v.shown() + " is too high: 1 means all tasks, 0.1 a tenth of them");
-  return share;
 }
 
 // Below an hour, people could not inspect tasks that just ended, and late events (a result, a redelivery
@@ -199,9 +180,9 @@ Reader<std::vector<Ms>> delays() {
 }
 
 std::optional<Levels> read_levels(Value& v) {
-  const auto as_levels = [](auto value) { return value ? std::optional<Levels>(*value) : std::nullopt; };
-  if (v.node.kind == Node::Kind::list) return as_levels(delays()(v));
-  return as_levels(integer(1, levels::Ladder::kMostLevels)(v));
+  const auto as_levels = [](auto value) { return Levels(value); };
+  if (v.node.kind == Node::Kind::list) return delays().to(as_levels)(v);
+  return integer(1, levels::Ladder::kMostLevels).to(as_levels)(v);
 }
 
 // "200/s", as publishes a second.
@@ -273,11 +254,6 @@ std::optional<RuleRegex> read_regex(Value& v) {
   return v.wrong(v.may_quote() ? regex.error().message : v.shown() + " is not a regular expression");
 }
 
-std::optional<std::string> read_reason(Value& v) {
-  auto word = amqp_name()(v);
-  return word ? choice(failure_reasons())(v) : word;
-}
-
 Reader<RuleHeaders> headers() {
   const std::string wanted = "header names with patterns, e.g. { tier: gold }";
   return map_of<RuleHeaders>("names with patterns", wanted,
@@ -300,6 +276,17 @@ std::vector<Key> all_keys() {
   const Reader<bool> parked = choice<bool>({{"keep", false}, {"publish", true}});
   const Reader<bool> attachment = choice<bool>({{"required", true}, {"ignored", false}});
   const Reader<bool> pauses = choice<bool>({{"message", false}, {"queue", true}});
+  const auto success = duration().to([](Ms after) { return Silence{Silence::Means::success, after}; });
+  const auto failure = duration().to([](Ms after) { return Silence{Silence::Means::failure, after}; });
+  const auto protocol =
+      text()
+          .where([](const std::string& text) { return text == "http/json"; },
+                 "the only protocol is http/json: collectors accept it on port 4318 (4317 is gRPC)")
+          .as("http/json");
+  const auto share = number()
+                         .where([](double number) { return number <= 1; },
+                                "too high: 1 means all tasks, 0.1 a tenth of them")
+                         .as("number from 0 to 1");
   const Reader<RuleRegex> regex = own("/regular expression/", read_regex);
   const Reader<RuleRegex> cause_regex =
       regex
@@ -321,7 +308,7 @@ std::vector<Key> all_keys() {
   const auto peers =
       map_of<Pairs>("map of names to URLs",
                     "names of groups and the URLs of their APIs: write { eu: https://rung-eu.example:8025 }",
-                    name(), own("URL", read_page_url), 100);
+                    name(), page_url(), 100);
   const auto otel_headers =
       map_of<Pairs>("map of names to texts", "headers: write { authorization: \"Bearer ${TOKEN}\" }",
                     own("name", read_header_name), header_value());
@@ -383,7 +370,7 @@ std::vector<Key> all_keys() {
     {"http.max_body", &HttpOptions::max_body, integer(1, 1024), "16", start},
     {"http.timeout", &HttpOptions::timeout, duration(Ms{100}, minutes{10}), "10s", start},
     {"http.console", &HttpOptions::console, boolean(), "", start},
-    {"http.url", &HttpOptions::url, own("URL", read_page_url), "", start},
+    {"http.url", &HttpOptions::url, page_url(), "", start},
     {"http.peers", &HttpOptions::peers, peers, "", start},
     {"http.oidc.issuer", &OidcOptions::issuer, own("URL", read_issuer), "", start},
     {"http.oidc.client_id", &OidcOptions::client_id, claim_text(), "", start},
@@ -393,13 +380,13 @@ std::vector<Key> all_keys() {
     {"http.oidc.client_secret_file", &OidcOptions::client_secret_file, secret_file(), "", start},
     {"http.oidc.scope", &OidcOptions::scope, claim_text(), "", start},
     {"http.oidc.ca", &OidcOptions::ca, file(), "", start},
-    {"otel.endpoint", &OtelOptions::endpoint, own("URL", read_endpoint), "", start},
-    {"otel.protocol", own("http/json", read_protocol), "http/json", start},
+    {"otel.endpoint", &OtelOptions::endpoint, endpoint(), "", start},
+    {"otel.protocol", protocol, "http/json", start},
     {"otel.service", &OtelOptions::service, name(), "rung", start},
     {"otel.headers", &OtelOptions::headers, otel_headers, "", secret},
     {"otel.ca", &OtelOptions::ca, file(), "", start},
     {"otel.verify", &OtelOptions::verify, boolean(), "true", start},
-    {"otel.sample", &OtelOptions::sample, own("number from 0 to 1", read_sample), "1", start},
+    {"otel.sample", &OtelOptions::sample, share, "1", start},
     {"api.url", &ApiOptions::url, api_url, "", start},
     {"api.token_file", &ApiOptions::token_file, secret_file(), "", start},
     {"api.ca", &ApiOptions::ca, file(), "", start},
@@ -413,8 +400,8 @@ std::vector<Key> all_keys() {
     {"ladders.*.levels", own("1 to 1000, or list of durations", read_levels), "", live},
     {"ladders.*.jitter", percent_or_off(), "off", live},
     {"queues.*.ladder", name(), "default", live},
-    {"queues.*.success.presumed_after", duration(), "10m", live},
-    {"queues.*.success.reported_within", duration(), "", live},
+    {"queues.*.success.presumed_after", &QueueRules::silence, success, "10m", live},
+    {"queues.*.success.reported_within", &QueueRules::silence, failure, "", live},
     {"queues.*.catch_up", &QueueRules::catch_up, integer(1, kMostCatchUp), "1000", live},
     {"queues.*.parked", &QueueRules::publish_parked, parked, "keep", live},
     {"queues.*.late_by", &QueueRules::late_by, duration(), "", live},
@@ -441,11 +428,11 @@ std::vector<Key> all_keys() {
     {"tags.*.exchange", &Target::exchange, amqp_name(), "", live},
     {"tags.*.routing_key", &Target::routing_key, amqp_name().as("text"), "", live},
     {"tags.*.ladder", name(), "", live},
-    {"tags.*.success.presumed_after", duration(), "", live},
-    {"tags.*.success.reported_within", duration(), "", live},
+    {"tags.*.success.presumed_after", &TagRules::silence, success, "", live},
+    {"tags.*.success.reported_within", &TagRules::silence, failure, "", live},
     {"rules.*.when.type", &RuleConditions::types, patterns, "", live},
     {"rules.*.when.error", &RuleConditions::error, regex, "", live},
-    {"rules.*.when.reason", &RuleConditions::reasons, one_or_list("word, or list of words", own("word", read_reason)), "", live},
+    {"rules.*.when.reason", &RuleConditions::reasons, one_or_list("word, or list of words", choice(failure_reasons())), "", live},
     {"rules.*.when.header", &RuleConditions::headers, headers(), "", live},
     {"rules.*.when.tag", &RuleConditions::tags, patterns, "", live},
     {"rules.*.when.queue", &RuleConditions::queues, patterns, "", live},

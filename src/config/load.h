@@ -100,6 +100,15 @@ struct Reader {
               return value;
             }};
   }
+  // The same, as `convert` makes it of what is read.
+  template <typename Convert>
+  auto to(Convert convert) const {
+    using Other = std::invoke_result_t<Convert&, T>;
+    return Reader<Other>{type, [read = read, convert](Value& v) {
+                           auto value = read(v);
+                           return value ? std::optional<Other>(convert(*std::move(value))) : std::nullopt;
+                         }};
+  }
 };
 template <typename T>
 Reader<T> own(std::string type, std::optional<T> (*read)(Value&)) {
@@ -166,16 +175,9 @@ Reader<std::string> choice(const Texts& words);
 // The same; a word stands for a value.
 template <typename T>
 Reader<T> choice(const std::vector<std::pair<std::string, T>>& meanings) {
-  Texts words;
-  for (const auto& meaning : meanings) words.push_back(meaning.first);
-  const Reader<std::string> read = choice(words);
-  return {read.type, [read, meanings](Value& v) -> std::optional<T> {
-            const auto word = read(v);
-            for (const auto& meaning : meanings) {
-              if (word == meaning.first) return meaning.second;
-            }
-            return std::nullopt;
-          }};
+  return choice(names_of(meanings)).to([meanings](const std::string& word) {
+    return std::ranges::find(meanings, word, &std::pair<std::string, T>::first)->second;
+  });
 }
 // 1 to `most` letters, digits and . _ -
 Reader<std::string> name(std::size_t most = kLongestName);
@@ -280,7 +282,11 @@ Reader<Role> role();
 
 // The rules from ladders, queues and tags; nullptr on errors.
 RuleBookPtr build_rules(Load& load);
-// The value of a key that names a ladder; "" if it names none, or one that is not there, which is reported.
+// The value of a key that names one of `known`, which are of a `kind`; "" if it names none, or one that is
+// not among them, which is reported.
+std::string known_name(const Node& node, std::string_view key, const std::string& kind, const Texts& known,
+                       Load& load);
+// The same for a ladder.
 std::string ladder_at(const Node& node, std::string_view key, Load& load);
 // nullptr: there are no `causes`.
 CauseRulesPtr build_cause_rules(Load& load);

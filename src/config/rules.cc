@@ -67,111 +67,93 @@ std::optional<levels::Ladder> ladder_of(const Node& node, Load& load) {
   return std::nullopt;
 }
 
-// nullopt if it is not set, or invalid.
-std::optional<Silence> silence_of(const Node& queue_or_tag, Load& load) {
+// Silence means one of two things.
+void check_silence(const Node& queue_or_tag, Load& load) {
   const Node* const success = queue_or_tag.find("success");
-  if (success == nullptr || success->kind != Node::Kind::map || success->invalid) return std::nullopt;
-  const auto presumed = success->get<Ms>("presumed_after"), reported = success->get<Ms>("reported_within");
-  if (presumed && !reported) return Silence{Silence::Means::success, *presumed};
-  if (reported && !presumed) return Silence{Silence::Means::failure, *reported};
+  if (success == nullptr || success->kind != Node::Kind::map || success->invalid) return;
+  const bool presumed = success->has("presumed_after");
+  if (presumed != success->has("reported_within")) return;
   load.problems.add(
       presumed ? success->entries.back().value.mark : success->mark,
       success->path + (presumed ? ": presumed_after (silence is success) and reported_within (silence is "
                                   "failure) cannot be combined: keep one"
                                 : ": write presumed_after (silence is success) or reported_within "
                                   "(silence is failure)"));
-  return std::nullopt;
 }
 
-// The section, and what the defaults have where it leaves something out. Either may be nullptr.
-Node with_defaults(const Node* section, const Node* defaults) {
-  if (section == nullptr) return defaults != nullptr ? *defaults : Node();
-  Node both = *section;
-  if (defaults == nullptr) return both;
-  for (const Entry& entry : defaults->entries) {
-    const auto same = [&](const Entry& own) { return own.key.text == entry.key.text; };
-    const auto own = std::ranges::find_if(both.entries, same);
-    if (own == both.entries.end()) {
-      both.entries.push_back(entry);
-    } else {
-      own->value = with_defaults(&own->value, &entry.value);
-    }
-  }
-  return both;
-}
-
-// `defaults`: nullptr while the defaults themselves are built.
-GateRules gate_of(const Node& queue, const Node* defaults, const Silence& silence, Load& load) {
-  Node gate = with_defaults(queue.find("gate"), defaults != nullptr ? defaults->find("gate") : nullptr);
-  gate.path = queue.path_of("gate");
-  // An error in what comes from the defaults alone is reported there.
-  const auto is_own = [&](const std::string& section) { return queue.valid("gate." + section); };
+// What the queue's keys make of the gate of the defaults.
+GateRules gate_of(const Node& queue, const GateRules& otherwise, const Silence& silence, Load& load) {
+  GateRules gate = otherwise;
+  fill(queue, gate);
+  fill(queue, gate.retry_after);
   const auto wrong = [&](const std::string& section, const std::string& what) {
-    if (is_own(section)) load.wrong(gate, section, what);
+    load.wrong(queue, "gate." + section, what);
   };
-  // Whether the section is there with both keys; reports the one that is missing.
-  const auto complete = [&](const std::string& section, const char* first, const char* second,
-                            const std::string& example) {
-    std::string missing;
-    for (const char* key : {first, second}) {
-      if (!gate.valid(section + "." + key)) missing += (missing.empty() ? "" : " and ") + std::string(key);
-    }
-    if (!gate.valid(section) || missing.empty()) return gate.valid(section);
-    const bool both = missing.find(' ') != std::string::npos;
-    wrong(section, missing + (both ? " are" : " is") + " missing: write " + example);
+  // Whether both keys of the section are there, in the queue or in the defaults.
+  const auto complete = [&](const std::string& section, bool has_first, const std::string& first,
+                            bool has_second, const std::string& second, const std::string& example) {
+    if (has_first && has_second) return true;
+    const bool both = !has_first && !has_second;
+    wrong(section, (both        ? first + " and " + second
+                    : has_first ? second
+                                : first) +
+                       (both ? " are" : " is") + " missing: write " + example);
     return false;
   };
-  GateRules out;
-  fill(gate, out);
-  fill(gate, out.retry_after);
-  if (complete("rate_by", "header", "rate", "{ header: tenant, rate: 5/s }"))
-    fill(gate, out.rate_by.emplace());
-  if (complete("window", "allow", "zone", "{ allow: \"Mon-Fri 08:00-18:00\", zone: Europe/Berlin }")) {
-    auto parsed = TimeWindow::parse(*gate.get<Texts>("window.allow"), *gate.get<std::string>("window.zone"));
-    // Both parts were accepted alone; the system's database may have gone away since.
-    if (!parsed) wrong("window", parsed.error().message);
-    if (parsed) out.window = std::make_shared<const TimeWindow>(*std::move(parsed));
+  if (queue.valid("gate.rate_by")) {
+    RateBy& by = gate.rate_by ? *gate.rate_by : gate.rate_by.emplace();
+    fill(queue, by);
+    complete("rate_by", !by.header.empty(), "header", by.per_second > 0, "rate",
+             "{ header: tenant, rate: 5/s }");
   }
-  if (gate.valid("retry_after.max") && !out.retry_after.pauses_queue)
+  if (queue.valid("gate.window")) {
+    const TimeWindow* const old = gate.window.get();
+    const Texts allow =
+        queue.get<Texts>("gate.window.allow").value_or(old != nullptr ? old->allow() : Texts());
+    const std::string zone =
+        queue.get<std::string>("gate.window.zone").value_or(old != nullptr ? old->zone() : "");
+    if (complete("window", !allow.empty(), "allow", !zone.empty(), "zone",
+                 "{ allow: \"Mon-Fri 08:00-18:00\", zone: Europe/Berlin }")) {
+      auto parsed = TimeWindow::parse(allow, zone);
+      // Both parts were accepted alone; the system's database may have gone away since.
+      if (!parsed) wrong("window", parsed.error().message);
+      if (parsed) gate.window = std::make_shared<const TimeWindow>(*std::move(parsed));
+    }
+  }
+  if (queue.valid("gate.retry_after.max") && !gate.retry_after.pauses_queue)
     wrong("retry_after",
           "max limits how long the whole queue is held back, and pauses: message holds back none: write "
           "pauses: queue, or remove max");
-  if (!gate.valid("breaker")) return out;
-  BreakerRules& breaker = out.breaker.emplace();
-  fill(gate, breaker);
-  if (breaker.open_after > breaker.of_last) {
+  if (queue.valid("gate.breaker")) {
+    BreakerRules& breaker = gate.breaker ? *gate.breaker : gate.breaker.emplace();
+    fill(queue, breaker);
     const std::string of_last = std::to_string(breaker.of_last);
-    wrong("breaker", "open_after (" + std::to_string(breaker.open_after) + ") is more than of_last (" +
-                         of_last + "), so it would never open: write open_after: " + of_last +
-                         " or less, or a larger of_last");
+    if (breaker.open_after > breaker.of_last)
+      wrong("breaker", "open_after (" + std::to_string(breaker.open_after) + ") is more than of_last (" +
+                           of_last + "), so it would never open: write open_after: " + of_last +
+                           " or less, or a larger of_last");
   }
   // Once for all queues that have both from the defaults.
-  if (silence.means == Silence::Means::success && (is_own("breaker") || queue.has("success")))
-    load.warn(gate, "breaker",
+  if (gate.breaker && silence.means == Silence::Means::success &&
+      (queue.valid("gate.breaker") || queue.has("success")))
+    load.warn(queue, "gate.breaker",
               "a delivery without an answer for " + levels::format_duration(silence.after) +
                   " counts as a success: set success.reported_within if consumers report their results");
-  return out;
+  return gate;
 }
 
-// The list that the queue names; "": none, or one that is not there, which is reported.
-std::string rules_at(const Node& queue, Load& load) {
-  const auto wanted = queue.get<std::string>("rules");
-  Texts known;
-  for (const Entry& list : load.root.entries_at("rules")) known.push_back(list.key.text);
-  if (!wanted || std::ranges::find(known, *wanted) != known.end()) return wanted.value_or("");
-  load.wrong(queue, "rules", "there is no such list under rules" + did_you_mean(*wanted, known));
-  return {};
-}
-
-// `otherwise`: of the keys that it leaves out. `defaults`: nullptr while the defaults themselves are built.
-QueueRules rules_of(const Node& queue, const QueueRules& otherwise, const Node* defaults, Load& load) {
+// `otherwise`: of the keys that it leaves out.
+QueueRules rules_of(const Node& queue, const QueueRules& otherwise, Load& load) {
   QueueRules rules = otherwise;
   fill(queue, rules);
   fill(queue, rules.give_up);
   if (auto ladder = ladder_at(queue, "ladder", load); !ladder.empty()) rules.ladder = std::move(ladder);
-  if (auto list = rules_at(queue, load); !list.empty()) rules.rules = std::move(list);
-  rules.silence = silence_of(queue, load).value_or(otherwise.silence);
-  rules.gate = gate_of(queue, defaults, rules.silence, load);
+  Texts lists;
+  for (const Entry& list : load.root.entries_at("rules")) lists.push_back(list.key.text);
+  if (auto list = known_name(queue, "rules", "list", lists, load); !list.empty())
+    rules.rules = std::move(list);
+  check_silence(queue, load);
+  rules.gate = gate_of(queue, otherwise.gate, rules.silence, load);
   return rules;
 }
 
@@ -183,8 +165,11 @@ TagRules tag_of(const Node& tag, Load& load) {
     load.wrong(tag, "routing_key", "requires exchange; for a queue use queue");
   // A due message would return to Rung at once, as another row each time.
   for (const auto* key : {"queue", "exchange"}) refuse_own(tag, key, load);
-  TagRules rules{{}, ladder_at(tag, "ladder", load), silence_of(tag, load)};
+  check_silence(tag, load);
+  TagRules rules;
+  fill(tag, rules);
   fill(tag, rules.target);
+  rules.ladder = ladder_at(tag, "ladder", load);
   return rules;
 }
 
@@ -412,27 +397,26 @@ const Ladders& ready_ladders() {
   return all;
 }
 
-std::string ladder_at(const Node& node, std::string_view key, Load& load) {
+std::string known_name(const Node& node, std::string_view key, const std::string& kind, const Texts& known,
+                       Load& load) {
   const auto wanted = node.get<std::string>(key);
-  if (!wanted || load.ladders.contains(*wanted)) return wanted.value_or("");
-  const Texts there = names_of(load.ladders);
-  Texts known = there;
-  for (const Entry& ladder : load.root.entries_at("ladders")) {
-    if (ladder.key.text == *wanted) return {};  // it is invalid, which is reported
-    known.push_back(ladder.key.text);
-  }
+  if (!wanted || std::ranges::find(known, *wanted) != known.end()) return wanted.value_or("");
+  const std::string all = known.empty() ? ": there are none" : ": available " + kind + "s: " + joined(known);
   load.wrong(
       node, key,
-      "unknown ladder" + (node.find(key)->substituted
-                              ? ": it is neither under ladders nor predefined"
-                              : " " + in_quotes(*wanted) +
-                                    did_you_mean(*wanted, known, ": available ladders: " + joined(there))));
+      "unknown " + kind +
+          (node.find(key)->substituted ? all : " " + in_quotes(*wanted) + did_you_mean(*wanted, known, all)));
   return {};
+}
+
+std::string ladder_at(const Node& node, std::string_view key, Load& load) {
+  return known_name(node, key, "ladder", names_of(load.ladders), load);
 }
 
 RuleBookPtr build_rules(Load& load) {
   for (const auto& [key, node] : load.root.entries_at("ladders")) {
-    if (auto ladder = ladder_of(node, load)) load.ladders.insert_or_assign(key.text, *std::move(ladder));
+    // Instead of an invalid one, which is reported, any other: who names it is right.
+    load.ladders.insert_or_assign(key.text, ladder_of(node, load).value_or(ready_ladders().begin()->second));
   }
   // Predefined ladders are used if the file has none of that name: for its queues, and for the header
   // retry-ladder.
@@ -443,13 +427,13 @@ RuleBookPtr build_rules(Load& load) {
   base.publish_parked = load.root.get<bool>("parked").value_or(base.publish_parked);
   base.catch_up = load.root.get<int>("catch_up").value_or(base.catch_up);
   const Node* const defaults = defaults_of(load);
-  if (defaults != nullptr) base = rules_of(*defaults, base, nullptr, load);
+  if (defaults != nullptr) base = rules_of(*defaults, base, load);
   RuleBook::Queues queues;
   RuleBook::Patterns patterns;
   for (const auto& [key, queue] : load.root.entries_at("queues")) {
     if (&queue == defaults) continue;
     QueuePattern pattern(key.text);
-    QueueRules rules = rules_of(queue, base, defaults, load);
+    QueueRules rules = rules_of(queue, base, load);
     if (!pattern.only_name()) {
       patterns.push_back({std::move(pattern), std::move(rules)});
     } else if (!queues.emplace(*pattern.only_name(), std::move(rules)).second) {

@@ -33,11 +33,6 @@ std::optional<std::string> read_removed(Value& v) {
   return pattern;
 }
 
-std::optional<std::string> read_property(Value& v) {
-  const auto known = property_names();
-  return choice({known.begin(), known.end()})(v);
-}
-
 std::optional<RuleRegex> read_pattern(Value& v) {
   const auto expression = text()(v);
   if (!expression) return std::nullopt;
@@ -55,6 +50,8 @@ const Table& dialect_table() {
         text().where([](const std::string& text) { return text.starts_with('/'); },
                      "a pointer begins with /, like /error/message");
     const Reader<std::string> yes = choice({"true"});
+    const auto properties = property_names();
+    const Reader<std::string> property = choice({properties.begin(), properties.end()});
     Table all;
     all.keys = {{"name", &Dialect::name, text(), "", start},
                 {"about", &Dialect::about, text(), "", start},
@@ -67,7 +64,7 @@ const Table& dialect_table() {
       const std::string of = std::string(key) + ".*.";
       all.keys.insert(all.keys.end(),
                       {{of + "header", &Reading::name, text(), "", start},
-                       {of + "property", &Reading::name, own("property", read_property), "", start},
+                       {of + "property", &Reading::name, property, "", start},
                        {of + "body", yes, "", start},
                        {of + "queue_name", yes, "", start},
                        {of + "routing_key", yes, "", start},
@@ -153,11 +150,8 @@ DialectPtr dialect_of(const Node& one, Load& load) {
   const auto name = one.get<std::string>("dialect").value_or(std::string(kDefaultDialect));
   const auto found = load.config.dialects.find(name);
   if (found != load.config.dialects.end()) return found->second;
-  if (!load.root.valid("dialects") && !load.reads_files_of("dialects")) return nullptr;
-  const Texts known = names_of(load.config.dialects);
-  load.wrong(one, "dialect",
-             (one.is_from_environment() ? "the value" : in_quotes(name)) + " is not a dialect" +
-                 did_you_mean(name, known, ": one of " + joined(known)));
+  if (load.root.valid("dialects") || load.reads_files_of("dialects"))
+    known_name(one, "dialect", "dialect", names_of(load.config.dialects), load);
   return nullptr;
 }
 

@@ -28,6 +28,9 @@ class TimeWindow {
   EpochMs next_change(EpochMs at) const;
   // How much of the time between the two it is closed; 0 unless from < to.
   Ms closed_between(EpochMs from, EpochMs to) const;
+  // As parse() takes them.
+  const std::vector<std::string>& allow() const { return allow_; }
+  const std::string& zone() const { return zone_; }
   // "Mon-Fri 08:00-18:00 Europe/Berlin": for people.
   std::string describe() const;
 

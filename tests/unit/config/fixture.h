@@ -67,6 +67,14 @@ class ConfigTest : public testing::Test {
     return lines.empty() ? "" : lines.front();
   }
 
+  // "LINE: what".
+  std::vector<std::string> warnings(const std::string& text) const {
+    std::vector<std::string> all;
+    for (const auto& warning : load(text).warnings)
+      all.push_back(std::to_string(warning.line) + ": " + warning.what);
+    return all;
+  }
+
   Config good(const std::string& text) const {
     auto loaded = load(text);
     for (const auto& problem : loaded.problems) ADD_FAILURE() << problem.str();

@@ -25,12 +25,6 @@ class ConfigGates : public ConfigTest {
     EXPECT_THAT(whole, HasSubstr(path));
     return whole.substr(whole.find(path) + path.size());
   }
-  std::vector<std::string> warnings(const std::string& text) const {
-    std::vector<std::string> out;
-    for (const auto& warning : load(kServers + text).warnings)
-      out.push_back(std::to_string(warning.line) + ": " + warning.what);
-    return out;
-  }
 };
 
 TEST_F(ConfigGates, Rates) {
@@ -91,17 +85,17 @@ queues:
 }
 
 TEST_F(ConfigGates, WarnsWhereSilenceIsTheOnlyAnswer) {
-  EXPECT_THAT(warnings("queues:\n  orders: { gate: { breaker: {} } }\n"),
+  EXPECT_THAT(warnings(kServers + "queues:\n  orders: { gate: { breaker: {} } }\n"),
               ElementsAre("4: queues.orders.gate.breaker: a delivery without an answer for 10m counts as a "
                           "success: set success.reported_within if consumers report their results"));
-  EXPECT_THAT(warnings(orders("breaker: {}")), ElementsAre());
-  EXPECT_THAT(warnings(orders("rate: 5/s, retry_after: { pauses: queue }")), ElementsAre());
+  EXPECT_THAT(warnings(kServers + orders("breaker: {}")), ElementsAre());
+  EXPECT_THAT(warnings(kServers + orders("rate: 5/s, retry_after: { pauses: queue }")), ElementsAre());
   // Once, and for a queue whose own silence makes it so.
-  EXPECT_THAT(warnings("defaults: { gate: { breaker: {} } }\nqueues: { orders: {}, mails: {} }\n"),
+  EXPECT_THAT(warnings(kServers + "defaults: { gate: { breaker: {} } }\nqueues: { orders: {}, mails: {} }\n"),
               ElementsAre(HasSubstr("defaults.gate.breaker")));
   EXPECT_THAT(
-      warnings("defaults: { gate: { breaker: {} }, success: { reported_within: 5m } }\n"
-               "queues: { orders: { success: { presumed_after: 1h } }, mails: {} }\n"),
+      warnings(kServers + "defaults: { gate: { breaker: {} }, success: { reported_within: 5m } }\n"
+                          "queues: { orders: { success: { presumed_after: 1h } }, mails: {} }\n"),
       ElementsAre(HasSubstr("queues.orders.gate.breaker: a delivery without an answer for 1h counts")));
 }
 

@@ -12,14 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class ConfigPatterns : public ConfigTest {
- protected:
-  std::vector<std::string> warnings(const std::string& text) const {
-    std::vector<std::string> out;
-    for (const auto& warning : load(text).warnings) out.push_back(warning.what);
-    return out;
-  }
-};
+class ConfigPatterns : public ConfigTest {};
 
 TEST_F(ConfigPatterns, OneLineForManyQueues) {
   const Config config = good(kServers + R"(

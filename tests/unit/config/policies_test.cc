@@ -13,12 +13,6 @@ class ConfigPolicies : public ConfigTest {
   std::string of_rule(const std::string& rule) const {
     return problem("rules:\n  list:\n    - " + rule + "\nqueues: { orders: { rules: list } }\n");
   }
-  std::vector<std::string> warnings(const std::string& text) const {
-    std::vector<std::string> out;
-    for (const auto& warning : load(kServers + text).warnings)
-      out.push_back(std::to_string(warning.line) + ": " + warning.what);
-    return out;
-  }
 };
 
 // The example of docs/policies.md.
@@ -70,7 +64,7 @@ TEST_F(ConfigPolicies, ValuesFromTheEnvironmentAreNotShown) {
 
 TEST_F(ConfigPolicies, WarnsOfWhatCanNeverMatch) {
   EXPECT_THAT(
-      warnings(R"(rules:
+      warnings(kServers + R"(rules:
   list:
     - { when: { type: "*Error" }, then: park }
     - { when: { type: TimeoutError, attempts_above: 3 }, then: discard }
@@ -127,9 +121,10 @@ TEST_F(ConfigPolicies, SnoozesThatMayMoveInACircle) {
       "    - { when: { queue: b }, then: { snooze: 1m, to: c } }\n"
       "    - { when: { queue: c }, then: { snooze: 1m, to: a } }\n";
   good(kServers + rules + "defaults: { rules: all }\n");
-  EXPECT_THAT(warnings(rules + "defaults: { rules: all }\n"),
+  EXPECT_THAT(warnings(kServers + rules + "defaults: { rules: all }\n"),
               ElementsAre(testing::AllOf(HasSubstr("a -> b -> c -> a"), HasSubstr("after 100"))));
-  EXPECT_THAT(warnings(rules + "defaults: { rules: all, give_up: { after: 1d } }\n"), testing::IsEmpty());
+  EXPECT_THAT(warnings(kServers + rules + "defaults: { rules: all, give_up: { after: 1d } }\n"),
+              testing::IsEmpty());
 }
 
 }  // namespace
