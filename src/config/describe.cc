@@ -7,11 +7,11 @@
 
 #include "src/config/config.h"
 #include "src/config/load.h"
+#include "src/core/base/utf8.h"
 
 namespace rung {
 namespace {
 
-using confile::printable;
 using levels::format_duration;
 
 using Row = std::vector<std::string>;
@@ -89,7 +89,7 @@ std::vector<QueueEntry> entries_of(const RuleBook& book) {
 // In a column; the keys of the config say the rest.
 std::string gates_text(const GateRules& gate) {
   std::vector<std::string> all;
-  if (gate.limits()) all.push_back(printable(describe_limits(gate)));
+  if (gate.limits()) all.push_back(escape_controls(describe_limits(gate)));
   if (gate.window != nullptr) all.push_back("window " + gate.window->describe());
   if (gate.breaker)
     all.push_back(fmt::format("breaker {} of {}", gate.breaker->open_after, gate.breaker->of_last));
@@ -111,7 +111,7 @@ std::string queue_table(const Config& config, const std::vector<QueueEntry>& ent
     // A group's pattern that matches the text of this one matches every queue that this one matches.
     const auto* group = config.groups.of_queue(name);
     rows.push_back(
-        {name.empty() ? "(any other)" : printable(name),
+        {name.empty() ? "(any other)" : escape_controls(name),
          group != nullptr ? group->name
          : name.empty()   ? ""
          : pattern        ? "by queue"
@@ -144,7 +144,9 @@ std::string titled(const std::string& title, const std::vector<Row>& rows) {
   return rows.size() == 1 ? "" : "\n" + title + "\n" + table(rows);
 }
 
-std::string joined(const TargetRules::Patterns& patterns) { return printable(confile::joined(patterns)); }
+std::string joined(const TargetRules::Patterns& patterns) {
+  return escape_controls(confile::joined(patterns));
+}
 
 std::string describe_groups(const Config& config) {
   std::vector<Row> rows = {{"group", "prefix", "queues"}};
@@ -155,7 +157,7 @@ std::string describe_groups(const Config& config) {
 
 std::string describe_delays(const Config& config) {
   std::vector<Row> rows = {{"published to", "forwarded to"}};
-  for (const auto& [from, to] : config.delays) rows.push_back({printable(from), printable(to)});
+  for (const auto& [from, to] : config.delays) rows.push_back({escape_controls(from), escape_controls(to)});
   return titled("delayed exchanges", rows);
 }
 
@@ -164,8 +166,8 @@ std::string describe_error_queues(const Config& config) {
   for (const ErrorQueue& queue : config.rules->error_queues().all()) {
     const std::string to =
         queue.to.empty() && !queue.is_pattern() ? target_by_name(queue, queue.from) : queue.to;
-    rows.push_back({printable(queue.from), queue.dialect->name,
-                    to.empty() ? "as the message says" : printable(to),
+    rows.push_back({escape_controls(queue.from), queue.dialect->name,
+                    to.empty() ? "as the message says" : escape_controls(to),
                     !queue.retries         ? "none: parked at once"
                     : queue.ladder.empty() ? "from its queue"
                                            : queue.ladder});
@@ -204,7 +206,8 @@ std::string describe_queue(const Config& config, const std::string& queue) {
                             : book.queues().contains(queue) ? "queues." + queue + ", its own name"
                                                             : "the defaults";
   const std::vector<QueueEntry> one = {{queue, book.queue(queue)}};
-  return "queue " + printable(queue) + " follows " + printable(entry) + "\n" + queue_table(config, one, true);
+  return "queue " + escape_controls(queue) + " follows " + escape_controls(entry) + "\n" +
+         queue_table(config, one, true);
 }
 
 std::string describe(const Config& config) {

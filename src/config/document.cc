@@ -254,15 +254,9 @@ Substitution substitute(std::string_view text) {
   }
 }
 
-std::string printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
-  return text;
-}
-
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kMost = 60;
-  return "\"" + printable(clean_utf8(text, kMost)) + (text.size() > kMost ? "...\"" : "\"");
+  return "\"" + escape_controls(clean_utf8(text, kMost)) + (text.size() > kMost ? "...\"" : "\"");
 }
 
 std::string joined(const std::vector<std::string>& words) {

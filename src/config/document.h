@@ -103,9 +103,7 @@ struct Substitution {
 };
 Substitution substitute(std::string_view text);
 
-// Keeps control characters off the terminal.
-std::string printable(std::string text);
-// Quoted for a message: printable, at most 60 bytes, in double quotes.
+// Quoted for a message: without control characters, at most 60 bytes, in double quotes.
 std::string in_quotes(std::string_view text);
 
 // "a, b, c"

@@ -164,12 +164,10 @@ Reader<std::string> header_value() {
 // after a broker restart, a failure after a presumed success) would not find their task.
 std::optional<std::optional<Ms>> read_retention(Value& v) {
   if (v.node.kind == Node::Kind::text && v.node.text == "off") return std::optional<Ms>();
-  const auto keep = duration()(v);
-  if (!keep) return std::nullopt;
-  if (*keep < hours{1})
-    return v.wrong(v.shown() +
-                   " is too short: at least 1h, so that late results and failures still find their task");
-  return keep;
+  return duration()
+      .where([](Ms keep) { return keep >= hours{1}; },
+             " is too short: at least 1h, so that late results and failures still find their task")
+      .to([](Ms keep) { return std::optional(keep); })(v);
 }
 
 Reader<std::vector<Ms>> delays() {
@@ -278,14 +276,14 @@ std::vector<Key> all_keys() {
   const Reader<bool> pauses = choice<bool>({{"message", false}, {"queue", true}});
   const auto success = duration().to([](Ms after) { return Silence{Silence::Means::success, after}; });
   const auto failure = duration().to([](Ms after) { return Silence{Silence::Means::failure, after}; });
-  const auto protocol =
-      text()
-          .where([](const std::string& text) { return text == "http/json"; },
-                 "the only protocol is http/json: collectors accept it on port 4318 (4317 is gRPC)")
-          .as("http/json");
+  const auto protocol = text()
+                            .where([](const std::string& text) { return text == "http/json"; },
+                                   " is not supported: the only protocol is http/json. Collectors accept it "
+                                   "on port 4318 (4317 is gRPC)")
+                            .as("http/json");
   const auto share = number()
                          .where([](double number) { return number <= 1; },
-                                "too high: 1 means all tasks, 0.1 a tenth of them")
+                                " is too high: 1 means all tasks, 0.1 a tenth of them")
                          .as("number from 0 to 1");
   const Reader<RuleRegex> regex = own("/regular expression/", read_regex);
   const Reader<RuleRegex> cause_regex =

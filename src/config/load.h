@@ -91,12 +91,13 @@ struct Reader {
 
   std::optional<T> operator()(Value& value) const { return read(value); }
   Reader as(std::string name) const { return {std::move(name), read}; }
-  // The same, and `fits` must hold for what is read. `what`: what is wrong otherwise.
+  // The same, and `fits` must hold for what is read. `what`: what is wrong otherwise; after the value, if it
+  // begins with a space.
   template <typename Fits>
   Reader where(Fits fits, const std::string& what) const {
     return {type, [read = read, fits, what](Value& v) {
               auto value = read(v);
-              if (value && !fits(*value)) value = v.wrong(what);
+              if (value && !fits(*value)) value = v.wrong((what.starts_with(' ') ? v.shown() : "") + what);
               return value;
             }};
   }

@@ -14,36 +14,34 @@ using Ladders = RuleBook::Ladders;
 // Each is tried for every failure of a queue that has no entry of its own.
 constexpr std::size_t kMostPatterns = 1000;
 
-std::optional<levels::Ladder> ladder_of_list(const Node& node, const Node& list,
-                                             const std::vector<Ms>& delays, Load& load) {
-  for (const auto* extra : {"base", "factor", "max"}) {
-    if (!node.has(extra)) continue;
-    load.problems.add(node.mark_at(extra), node.path + ": levels is a list of delays, so " + extra +
-                                               " has no effect: remove it, or make levels a number");
-    return std::nullopt;
-  }
-  auto ladder = levels::Ladder::from_list(delays, node.get<double>("jitter").value_or(0));
-  if (ladder) return *ladder;
-  Mark at = node.mark;
-  for (std::size_t n = delays.size(); n > 0; --n) {  // the first delay that makes it invalid
-    const auto end = delays.begin() + static_cast<std::ptrdiff_t>(n);
-    if (!levels::Ladder::from_list({delays.begin(), end})) at = list.items[n - 1].mark;
-  }
-  // Values from the environment are not quoted.
-  load.problems.add(
-      at, node.path + ": " +
-              (node.is_from_environment()
-                   ? "invalid delays: 1 to 1000 of them, none zero, none shorter than the previous one"
-                   : ladder.error()));
-  return std::nullopt;
-}
-
 std::optional<levels::Ladder> ladder_of(const Node& node, Load& load) {
   if (node.invalid) return std::nullopt;
+  const auto problem = [&](const Mark& at, const std::string& what) {
+    load.problems.add(at, node.path + ": " + what);
+    return std::nullopt;
+  };
+  const bool may_quote = !node.is_from_environment();
+  const double jitter = node.get<double>("jitter").value_or(0);
   const Levels levels = node.get<Levels>("levels").value_or(Levels());
-  if (const auto delays = node.get<std::vector<Ms>>()) return ladder_of_list(node, node, *delays, load);
-  if (const auto* delays = std::get_if<std::vector<Ms>>(&levels))
-    return ladder_of_list(node, *node.find("levels"), *delays, load);
+  const auto* const in_levels = std::get_if<std::vector<Ms>>(&levels);
+  if (const auto delays = in_levels != nullptr ? *in_levels : node.get<std::vector<Ms>>()) {
+    for (const std::string extra : {"base", "factor", "max"}) {
+      if (node.has(extra))
+        return problem(node.mark_at(extra), "levels is a list of delays, so " + extra +
+                                                " has no effect: remove it, or make levels a number");
+    }
+    const auto ladder = levels::Ladder::from_list(*delays, jitter);
+    if (ladder) return *ladder;
+    Mark at = node.mark;
+    for (std::size_t n = delays->size(); n > 0; --n) {  // the first delay that makes it invalid
+      const auto end = delays->begin() + static_cast<std::ptrdiff_t>(n);
+      if (!levels::Ladder::from_list({delays->begin(), end}))
+        at = (in_levels != nullptr ? *node.find("levels") : node).items[n - 1].mark;
+    }
+    return problem(at, may_quote ? ladder.error()
+                                 : "invalid delays: 1 to 1000 of them, none zero, none shorter than the "
+                                   "previous one");
+  }
   bool complete = true;
   for (const std::string needed : {"base", "levels"}) {
     if (node.has(needed)) continue;
@@ -54,17 +52,13 @@ std::optional<levels::Ladder> ladder_of(const Node& node, Load& load) {
   levels::Exponential spec;
   fill(node, spec);
   spec.levels = std::get<int>(levels);
-  auto ladder = levels::Ladder::from_exponential(spec, node.get<double>("jitter").value_or(0));
+  const auto ladder = levels::Ladder::from_exponential(spec, jitter);
   if (ladder) return *ladder;
   // The error begins with the name of the invalid key.
-  const std::string key = ladder.error().substr(0, ladder.error().find(' '));
-  load.problems.add(
-      node.mark_at(key),
-      node.path + ": " +
-          (node.is_from_environment()
-               ? "invalid ladder: check base, factor (at least 1), max (not below base) and levels"
-               : ladder.error()));
-  return std::nullopt;
+  return problem(node.mark_at(ladder.error().substr(0, ladder.error().find(' '))),
+                 may_quote
+                     ? ladder.error()
+                     : "invalid ladder: check base, factor (at least 1), max (not below base) and levels");
 }
 
 // Silence means one of two things.

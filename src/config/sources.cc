@@ -25,12 +25,12 @@ constexpr std::pair<const char*, Reading::From> kSources[] = {{"header", Reading
                                                               {"queue_name", Reading::From::queue_name},
                                                               {"routing_key", Reading::From::routing_key}};
 
-std::optional<std::string> read_removed(Value& v) {
-  auto pattern = text()(v);
-  if (pattern && (matches_pattern(*pattern, header::kId) || is_own_header(*pattern)))
-    return v.wrong(in_quotes(*pattern) +
-                   " matches headers that Rung needs, such as retry-id: name the framework's headers");
-  return pattern;
+Reader<std::string> removed() {
+  return text().where(
+      [](const std::string& pattern) {
+        return !matches_pattern(pattern, header::kId) && !is_own_header(pattern);
+      },
+      " matches headers that Rung needs, such as retry-id: name the framework's headers");
 }
 
 std::optional<RuleRegex> read_pattern(Value& v) {
@@ -58,7 +58,7 @@ const Table& dialect_table() {
                 {"versions", &Dialect::versions, text(), "", start},
                 {"sources", &Dialect::sources, texts, "", start},
                 {"notes", &Dialect::notes, texts, "", start},
-                {"remove", &Dialect::remove, one_or_list("texts", own("text", read_removed)), "", start}};
+                {"remove", &Dialect::remove, one_or_list("texts", removed()), "", start}};
     for (const auto& [key, member] : kReadingKeys) {
       all.lists.emplace_back(key, kReadingForm);
       const std::string of = std::string(key) + ".*.";

@@ -126,12 +126,10 @@ Reader<Ms> duration(Ms least, Ms most) {
 }
 
 Reader<Ms> whole_seconds(Ms least, Ms most) {
-  return {"whole seconds", [read = duration(least, most)](Value& v) -> std::optional<Ms> {
-            const auto value = read(v);
-            if (value && value->count() % 1000 != 0)
-              return v.wrong(v.shown() + " is not a whole number of seconds, e.g. 10s");
-            return value;
-          }};
+  return duration(least, most)
+      .where([](Ms value) { return value.count() % 1000 == 0; },
+             " is not a whole number of seconds, e.g. 10s")
+      .as("whole seconds");
 }
 
 Reader<int> integer(int least, int most) {
@@ -177,13 +175,7 @@ Reader<double> percent_or_off() {
           }};
 }
 
-Reader<bool> boolean() {
-  return {"true or false", [](Value& v) -> std::optional<bool> {
-            if (!v.is_text("true or false")) return std::nullopt;
-            if (v.node.text == "true" || v.node.text == "false") return v.node.text == "true";
-            return v.wrong(v.shown() + " is neither true nor false");
-          }};
-}
+Reader<bool> boolean() { return choice<bool>({{"true", true}, {"false", false}}); }
 
 Reader<std::string> choice(const Texts& words) {
   return {join(words), [words](Value& v) -> std::optional<std::string> {
@@ -279,14 +271,12 @@ Reader<Texts> urls(Texts schemes) {
 }
 
 Reader<std::string> host_port() {
-  return {"host:port", [](Value& v) -> std::optional<std::string> {
-            if (!v.is_text("host:port, e.g. 127.0.0.1:8025")) return std::nullopt;
-            const auto parsed = parse_url("tcp://" + v.node.text);
-            if (parsed && parsed->port != 0 && parsed->path.empty() && parsed->user.empty() &&
-                v.node.text.find_first_of("/@?#") == std::string::npos)
-              return v.node.text;
-            return v.wrong(v.shown() + " is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025");
-          }};
+  const auto fits = [](const std::string& text) {
+    const auto parsed = parse_url("tcp://" + text);
+    return parsed && parsed->port != 0 && parsed->path.empty() && parsed->user.empty() &&
+           text.find_first_of("/@?#") == std::string::npos;
+  };
+  return text().where(fits, " is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025").as("host:port");
 }
 
 Reader<Texts> names() {

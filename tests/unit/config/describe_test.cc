@@ -80,7 +80,7 @@ TEST_F(ConfigDescription, ShowsReadyLaddersWhereTheyAreUsed) {
 }
 
 TEST_F(ConfigDescription, LetsNoControlCharacterThrough) {
-  EXPECT_THAT(describe(good(kServers + "queues: { \"a\\e[31m\": {} }\n")), HasSubstr("  a?[31m  "));
+  EXPECT_THAT(describe(good(kServers + "queues: { \"a\\e[31m\": {} }\n")), HasSubstr("  a\\x1b[31m  "));
 }
 
 }  // namespace
