@@ -34,58 +34,6 @@ std::vector<int> sharers(const std::vector<NodeRow>& live) {
   return ids;
 }
 
-ShardPlan make_plan(const LeaseView& view, int node, const std::vector<Lease>& held, Ms connection_death,
-                    BootMs boot) {
-  ShardPlan plan;
-  const std::vector<int> live = sharers(view.nodes);
-  const auto is_held = [&](int s) {
-    return std::ranges::any_of(held, [&](const Lease& l) { return l.shard == s; });
-  };
-  plan.stepped_back = std::ranges::find(live, node) == live.end();
-  plan.share = fair_share(node, live);
-  int mine = static_cast<int>(held.size());
-  const Ms wait = planted(Bug::takeover_without_waiting) ? Ms{0} : connection_death;
-  const auto take = [&](const ShardRow& row, bool expired = false) {
-    const auto since = expired ? view.now : row.taken_over_at;
-    const Ms left = since ? std::clamp(*since + wait - view.now, Ms{0}, wait) : Ms{0};
-    plan.take.push_back({{row.shard, 0}, boot + left, expired ? row.owner_name : ""});
-    ++mine;
-  };
-  for (const ShardRow& row : view.rows) {
-    if (row.owner == node && !is_held(row.shard) && !plan.stepped_back) take(row);
-  }
-  // Each instance starts at a different place, so that simultaneous plans do not ask for the same shards.
-  const auto place = static_cast<std::size_t>(std::ranges::find(live, node) - live.begin());
-  const std::size_t first = place * view.rows.size() / std::max<std::size_t>(live.size(), 1);
-  // While no instance can publish, all keep their shards; one that has lost the broker takes none.
-  const bool somebody = somebody_can_publish(view.nodes);
-  const bool lost = std::ranges::any_of(
-      view.nodes, [&](const NodeRow& n) { return n.id == node && n.link == BrokerLink::lost; });
-  for (std::size_t i = 0; i < view.rows.size() && mine < plan.share && (somebody || !lost); ++i) {
-    const ShardRow& row = view.rows[(first + i) % view.rows.size()];
-    if (row.owner == node) continue;
-    const bool free = row.owner == 0;
-    const bool expired = row.expires_at && *row.expires_at < view.now;
-    if (free || expired) take(row, !free);
-  }
-  plan.surplus = somebody ? std::max(mine - plan.share, 0) : 0;
-  return plan;
-}
-
-std::optional<EpochMs> next_foreign_expiry(const LeaseView& view, int node) {
-  std::optional<EpochMs> next;
-  const auto see = [&](EpochMs at) {
-    if (at >= view.now && (!next || at < *next)) next = at;
-  };
-  for (const ShardRow& row : view.rows) {
-    if (row.owner != 0 && row.owner != node && row.expires_at) see(*row.expires_at);
-  }
-  for (const NodeRow& row : view.nodes) {
-    if (row.id != node) see(row.expires_at);
-  }
-  return next;
-}
-
 namespace {
 
 constexpr int kReadings = 5;
@@ -136,31 +84,85 @@ void look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, 
   beat = send_beat(c, settings, here, store);
 }
 
-// REQUIRES: c.held has the renewed leases.
+// The shards to take, without their epochs: always our own under an older epoch, then free and expired ones
+// up to our share.
+std::vector<Gained> shards_to_take(const LeaseCycle& c, const std::vector<ShardRow>& rows,
+                                   const std::vector<NodeRow>& nodes, std::size_t share, Ms connection_death,
+                                   BootMs boot) {
+  std::vector<Gained> taken;
+  const Ms wait = planted(Bug::takeover_without_waiting) ? Ms{0} : connection_death;
+  const auto take = [&](const ShardRow& row, bool expired = false) {
+    const auto since = expired ? c.db_now : row.taken_over_at;
+    const Ms left = since ? std::clamp(*since + wait - c.db_now, Ms{0}, wait) : Ms{0};
+    taken.push_back({{row.shard, 0}, boot + left, expired ? row.owner_name : ""});
+  };
+  for (const ShardRow& row : rows) {
+    const bool is_held = std::ranges::find(c.held, row.shard, &Lease::shard) != c.held.end();
+    if (row.owner == c.node && !is_held && !c.stepped_back) take(row);
+  }
+  // Each instance starts at a different place, so that simultaneous plans do not ask for the same shards.
+  const std::vector<int> live = sharers(nodes);
+  const auto place = static_cast<std::size_t>(std::ranges::find(live, c.node) - live.begin());
+  const std::size_t first = place * rows.size() / std::max<std::size_t>(live.size(), 1);
+  // While no instance can publish, all keep their shards; one that has lost the broker takes none.
+  const auto me = std::ranges::find(nodes, c.node, &NodeRow::id);
+  const bool lost = me != nodes.end() && me->link == BrokerLink::lost;
+  if (lost && !somebody_can_publish(nodes)) return taken;
+  for (std::size_t i = 0; i < rows.size() && c.held.size() + taken.size() < share; ++i) {
+    const ShardRow& row = rows[(first + i) % rows.size()];
+    if (row.owner == c.node) continue;
+    const bool free = row.owner == 0;
+    const bool expired = row.expires_at && *row.expires_at < c.db_now;
+    if (free || expired) take(row, !free);
+  }
+  return taken;
+}
+
+// When the first unexpired lease or node of another instance expires: live instances renew long before.
+std::optional<BootMs> next_foreign_expiry(const LeaseCycle& c, const std::vector<ShardRow>& rows,
+                                          const std::vector<NodeRow>& nodes) {
+  std::optional<BootMs> next;
+  const auto see = [&](EpochMs at) {
+    const BootMs here = c.received + (at - c.db_now);
+    if (at >= c.db_now && (!next || here < *next)) next = here;
+  };
+  for (const ShardRow& row : rows) {
+    if (row.owner != 0 && row.owner != c.node && row.expires_at) see(*row.expires_at);
+  }
+  for (const NodeRow& row : nodes) {
+    if (row.id != c.node) see(row.expires_at);
+  }
+  return next;
+}
+
+// `nodes`: live. REQUIRES: c.held has the renewed leases.
 void look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, Store& store,
                    const std::vector<NodeRow>& nodes) {
-  const LeaseView view{or_throw(store.shards()), nodes, c.db_now};
+  const std::vector<ShardRow> rows = or_throw(store.shards());
   // Higher than any epoch given out before the database went back: old writes stay fenced off.
   const std::uint64_t above = c.restored ? c.memory.highest_epoch : 0;
   std::uint64_t& highest = c.memory.highest_epoch;
-  for (const ShardRow& row : view.rows) highest = std::max(highest, row.epoch);
-  const ShardPlan plan = make_plan(view, c.node, c.held, settings.connection_death, here.boot());
-  c.surplus = plan.surplus;
-  if (const auto at = next_foreign_expiry(view, c.node)) c.next_expiry = c.received + (*at - c.db_now);
+  for (const ShardRow& row : rows) highest = std::max(highest, row.epoch);
+  const std::vector<int> live = sharers(nodes);
+  const auto share = static_cast<std::size_t>(fair_share(c.node, live));
+  c.stepped_back = std::ranges::find(live, c.node) == live.end();
+  c.next_expiry = next_foreign_expiry(c, rows, nodes);
+  const auto plan = shards_to_take(c, rows, nodes, share, settings.connection_death, here.boot());
+  const std::size_t planned = c.held.size() + plan.size();
+  c.surplus = somebody_can_publish(nodes) && planned > share ? static_cast<int>(planned - share) : 0;
   std::vector<int> wanted;
-  for (const Gained& one : plan.take) wanted.push_back(one.lease.shard);
+  for (const Gained& one : plan) wanted.push_back(one.lease.shard);
   std::vector<Lease> taken;
   if (!wanted.empty())
     taken = or_throw(store.acquire(c.node, settings.identity.incarnation, wanted, settings.lease, above));
-  for (Gained one : plan.take) {
+  for (Gained one : plan) {
     const auto lease = std::ranges::find(taken, one.lease.shard, &Lease::shard);
     if (lease == taken.end()) continue;
     one.lease = *lease;
     highest = std::max(highest, lease->epoch);
     c.gained.push_back(std::move(one));
   }
-  c.unsettled = static_cast<int>(c.held.size() + c.gained.size()) != plan.share;
-  c.stepped_back = plan.stepped_back;
+  c.unsettled = c.held.size() + c.gained.size() != share;
 }
 
 }  // namespace

@@ -38,8 +38,7 @@
 
 namespace rung::bridge {
 
-// --- an instance's share of the shards, which it takes and which it gives back, from the leases and nodes in
-// the database. Thread: pure functions.
+// --- an instance's share of the shards. Thread: pure functions.
 
 struct Gained {
   Lease lease;
@@ -48,26 +47,6 @@ struct Gained {
   BootMs recover_at;
   std::string from = {};  // the instance whose lease had expired; "" = the shard was free, or this node's
 };
-
-// The leases and nodes, as a cycle has read them.
-struct LeaseView {
-  std::vector<ShardRow> rows;
-  std::vector<NodeRow> nodes;  // live
-  EpochMs now;
-};
-
-struct ShardPlan {
-  std::vector<Gained> take;   // without their epochs
-  int share = 0;              // the instance's fair share
-  int surplus = 0;            // shards held beyond it
-  bool stepped_back = false;  // another instance can publish and this one cannot: its share is 0
-};
-
-// Always takes its own shards under an older epoch, then free and expired ones up to its share.
-ShardPlan make_plan(const LeaseView& view, int node, const std::vector<Lease>& held, Ms connection_death,
-                    BootMs boot);
-// When the first unexpired lease or node of another instance expires: live instances renew long before.
-std::optional<EpochMs> next_foreign_expiry(const LeaseView& view, int node);
 
 // The instance's share of the shards; shares differ by one at most. `live`: ids, ascending; the share of an
 // instance not in it is 0.
@@ -146,9 +125,9 @@ struct LeaseCycle : NodeState {
   ClockReading clock;
   std::vector<Lease> held;
   std::vector<Gained> gained;
-  int surplus = 0;
-  bool unsettled = false;  // the shards that we hold differ from our share
-  bool stepped_back = false;
+  int surplus = 0;                    // shards held beyond our share
+  bool unsettled = false;             // the shards that we hold differ from our share
+  bool stepped_back = false;          // another instance can publish and this one cannot: its share is 0
   std::optional<BootMs> next_expiry;  // of a lease or a node that isn't ours
 };
 
