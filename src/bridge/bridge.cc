@@ -76,7 +76,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       intake_(sidecar_),
       retention_(upkeep_, shards_, clock_, settings_.retention),
       count_upkeep_(upkeep_, clock_, counts_, settings_.identity),
-      janitor_(sidecar_, add_cause_jobs(upkeep_)),
+      janitor_(sidecar_),
       broker_watch_(sidecar_, [this] { dispatch_.release_unfetched(); }),
       drain_timer_(loop, [this] { look_if_drained(); }) {
   reserve_names();

@@ -22,8 +22,9 @@ namespace {
 
 // Rows of one shard in one load of the heap; a load is at most 64 times that.
 constexpr int kLoadPerShard = 2000;
-constexpr Ms kSweepSoon{50};   // until the next sweep after full pages
-constexpr Ms kRecent{10'000};  // with a large backlog: rows due within this, e.g. redriven by a person
+constexpr Ms kSweepSoon{50};     // until the next sweep after full pages
+constexpr Ms kSweepAgain{1000};  // after an error
+constexpr Ms kRecent{10'000};    // with a large backlog: rows due within this, e.g. redriven by a person
 constexpr std::size_t kEnoughReady = 5000;
 constexpr int kSweptPerShard = 100;
 constexpr std::size_t kMostInTheWay = 16;
@@ -113,9 +114,22 @@ void Horizon::load(std::vector<int> shards, std::optional<EpochMs> after, EpochM
       });
 }
 
-void DueSweep::sweep() {
-  if (busy_ || !sidecar_.shards.any() || planted(Bug::sweep_forgotten)) return;
-  busy_ = true;
+DueSweep::DueSweep(const Sidecar& sidecar)
+    : sidecar_(sidecar),
+      sweep_(sidecar.table.add(
+          {"sweep", kSweepAgain, Lane::sweeps, Jobs::Who::owners, [this] { return sweep(); }, true})) {}
+
+void DueSweep::polled() {
+  polled_ = true;
+  sidecar_.table.run(sweep_);
+}
+
+Jobs::Work DueSweep::sweep() {
+  if (!sidecar_.shards.any() || planted(Bug::sweep_forgotten)) return nullptr;
+  if (!std::exchange(polled_, false) && sidecar_.dispatch.ready() > kEnoughReady) {
+    sidecar_.table.soon(sweep_, kSweepSoon);
+    return nullptr;
+  }
   if (sidecar_.dispatch.opened()) {
     // A pass under way goes on to its end: else tasks behind a large backlog would wait while gates open.
     anew_ = hurry_;
@@ -124,17 +138,13 @@ void DueSweep::sweep() {
   const EpochMs until = sidecar_.clock.now() - kGrace;
   const bool recent = sidecar_.dispatch.ready() > kEnoughReady || look_recent_;
   const auto after = recent ? std::max(until - kRecent, recent_passed_.value_or(EpochMs{})) : passed_;
-  sidecar_.jobs.submit<std::vector<DueEntry>>(
-      Lane::sweeps,
-      [shards = sidecar_.shards.list(), after, until,
-       without = recent ? in_the_way() : std::vector<std::string>{}](Store& store) {
-        return store.due(State::scheduled, shards, after, until, kSweptPerShard, without);
-      },
-      [this, recent](const Result<std::vector<DueEntry>>& rows) {
-        busy_ = false;
-        if (!rows) return log::error("sweep failed", {{"reason", rows.error().message}});
-        found(*rows, recent);
-      });
+  return [this, recent, shards = sidecar_.shards.list(), after, until,
+          without = recent ? in_the_way() : std::vector<std::string>{}](Store& store) {
+    return [this, recent,
+            rows = or_throw(store.due(State::scheduled, shards, after, until, kSweptPerShard, without))] {
+      found(rows, recent);
+    };
+  };
 }
 
 void DueSweep::found(const std::vector<DueEntry>& rows, bool recent) {
@@ -155,7 +165,7 @@ void DueSweep::found(const std::vector<DueEntry>& rows, bool recent) {
   look_recent_ = recent ? end.has_value() : standing;
   if (!recent && !end) hurry_ = std::exchange(anew_, false);
   if (!items.empty()) sidecar_.dispatch.due(items);
-  if (going >= kSweptPerShard || look_recent_ || hurry_) soon_.start(kSweepSoon);
+  if (going >= kSweptPerShard || look_recent_ || hurry_) sidecar_.table.soon(sweep_, kSweepSoon);
 }
 
 // Forgets half of what it knew, so that a queue that no longer stands in the way is not left out for long.
@@ -194,75 +204,70 @@ std::optional<EpochMs> DueSweep::end_of_page(const std::vector<DueEntry>& rows,
   return std::nullopt;
 }
 
-void DueSweep::sweep_on() {
-  if (sidecar_.dispatch.ready() > kEnoughReady) return soon_.start(kSweepSoon);
-  sweep();
-}
-
 namespace {
 
-constexpr Ms kLookAgainSoon{1000}, kLookAgainAfterError{5000};
+constexpr Ms kLookEvery{1000}, kLookForForgottenEvery{10'000};
 constexpr int kMostStranded = 5000;      // rows per check
 constexpr int kForgottenPerShard = 100;  // forgotten rows per check
 constexpr Ms kForgotten{60'000};         // in `publishing` under our own epoch for this long, and not tracked
 
-// Writes what the former owners of these shards have claimed into the tasks' rows.
-Result<void> write_former_claims(Store& store, std::span<const Lease> leases) {
-  const auto ids = store.short_claims(leases);
-  if (!ids) return tl::unexpected(ids.error());
-  for (std::size_t from = 0; from < ids->size(); from += Publishing::kMostTasks) {
-    const auto some = std::span(*ids).subspan(from);
-    auto written = store.write_claims(some.first(std::min(some.size(), Publishing::kMostTasks)));
-    if (!written) return written;
-  }
-  return {};
-}
-
 }  // namespace
 
+StrandedTasks::StrandedTasks(const Sidecar& sidecar)
+    : sidecar_(sidecar),
+      write_(sidecar.table.add(
+          {"former claims", kLookEvery, Lane::sweeps, Jobs::Who::owners, [this] { return write(); }})),
+      look_(sidecar.table.add(
+          {"stranded tasks", kLookEvery, Lane::sweeps, Jobs::Who::owners, [this] { return look(); }})) {
+  sidecar.table.add({"forgotten claims", kLookForForgottenEvery, Lane::sweeps, Jobs::Who::owners,
+                     [this] { return look_for_forgotten(); }});
+}
+
+// At once, so that the sweep does not find the claims among what is due; and before the query for stranded
+// tasks: that is the next job of this lane, which does one at a time.
 void StrandedTasks::gained(const std::vector<Gained>& gained) {
   waiting_.insert(waiting_.end(), gained.begin(), gained.end());
   for (const Gained& g : gained) unwritten_.push_back(g.lease);
-  look();
+  sidecar_.table.run(write_);
+  sidecar_.table.run(look_);
 }
 
-void StrandedTasks::look() {
-  // At once, so that the sweep does not find them among what is due; and before the query below: it is the
-  // next job of this lane, which does one at a time.
-  if (!unwritten_.empty()) {
-    sidecar_.jobs.submit<void>(
-        Lane::sweeps, [leases = unwritten_](Store& store) { return write_former_claims(store, leases); },
-        [this, leases = unwritten_](const Result<void>& written) {
-          if (written) return;
-          log::error("writing the former owner's claims failed", {{"reason", written.error().message}});
-          unwritten_.insert(unwritten_.end(), leases.begin(), leases.end());
-        });
-    unwritten_.clear();
-  }
+// Writes what the former owners of these shards have claimed into the tasks' rows.
+Jobs::Work StrandedTasks::write() {
+  if (unwritten_.empty()) return nullptr;
+  return [this, leases = unwritten_](Store& store) {
+    const std::vector<TaskId> ids = or_throw(store.short_claims(leases));
+    for (std::size_t from = 0; from < ids.size(); from += Publishing::kMostTasks) {
+      const auto some = std::span(ids).subspan(from);
+      or_throw(store.write_claims(some.first(std::min(some.size(), Publishing::kMostTasks))));
+    }
+    return [this, written = std::ssize(leases)] {
+      unwritten_.erase(unwritten_.begin(), unwritten_.begin() + written);
+    };
+  };
+}
+
+Jobs::Work StrandedTasks::look() {
   std::vector<Lease> ripe;
   const BootMs now = sidecar_.loop.clock().boot();
   std::erase_if(waiting_, [&](const Gained& g) {
-    if (sidecar_.shards.epoch(g.lease.shard) != g.lease.epoch) return true;  // its current owner checks it
-    if (g.recover_at > now || !sidecar_.shards.held(g.lease.shard)) return false;  // leaving: it may stay
-    ripe.push_back(g.lease);
-    return true;
+    return sidecar_.shards.epoch(g.lease.shard) != g.lease.epoch;  // its current owner checks it
   });
-  if (ripe.empty()) return;
-  sidecar_.jobs.submit<std::vector<DueEntry>>(
-      Lane::sweeps, [ripe](Store& store) { return store.stranded(ripe, kMostStranded); },
-      [this, ripe](const Result<std::vector<DueEntry>>& rows) { found(ripe, rows); });
+  for (const Gained& g : waiting_) {
+    if (g.recover_at <= now && sidecar_.shards.held(g.lease.shard))
+      ripe.push_back(g.lease);  // leaving: it may stay
+  }
+  if (ripe.empty()) return nullptr;
+  return [this, ripe](Store& store) {
+    return [this, ripe, rows = or_throw(store.stranded(ripe, kMostStranded))] { found(ripe, rows); };
+  };
 }
 
-void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::vector<DueEntry>>& rows) {
-  const BootMs now = sidecar_.loop.clock().boot();
-  if (!rows) {
-    for (const Lease& lease : leases) waiting_.push_back({lease, now + kLookAgainAfterError});
-    return log::error("querying for stranded tasks failed", {{"reason", rows.error().message}});
-  }
-  const bool more = rows->size() == static_cast<std::size_t>(kMostStranded);
+void StrandedTasks::found(const std::vector<Lease>& leases, const std::vector<DueEntry>& rows) {
+  const bool more = rows.size() == static_cast<std::size_t>(kMostStranded);
   std::vector<io::DueItem> items;
   std::set<int> unsettled;
-  for (const DueEntry& row : *rows) {
+  for (const DueEntry& row : rows) {
     // A tracked task continues by itself, unless our work on it is still under the former lease: a claim that
     // was on its way during an outage then returns empty. Without a number for its queue it waits.
     const io::DueItem item = sidecar_.names.item(row);
@@ -271,9 +276,9 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
     else
       items.push_back(item);
   }
-  for (const Lease& lease : leases) {
-    if (more || unsettled.contains(lease.shard)) waiting_.push_back({lease, now + kLookAgainSoon});
-  }
+  std::erase_if(waiting_, [&](const Gained& g) {
+    return !more && !unsettled.contains(g.lease.shard) && std::ranges::find(leases, g.lease) != leases.end();
+  });
   if (items.empty()) return;
   log::info("republishing what the former owner left", {{"tasks", items.size()}});
   sidecar_.dispatch.due_again(items);
@@ -282,10 +287,8 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
 // Finds our own claims whose answer was lost unnoticed. There should never be any.
 Jobs::Work StrandedTasks::look_for_forgotten() {
   return [this, shards = sidecar_.shards.list(), until = sidecar_.clock.now() - kForgotten](Store& store) {
-    return store.due(State::publishing, shards, std::nullopt, until, kForgottenPerShard)
-        .map([this](std::vector<DueEntry> rows) {
-          return Jobs::Then([this, rows = std::move(rows)] { forgotten(rows); });
-        });
+    return [this, rows = or_throw(store.due(State::publishing, shards, std::nullopt, until,
+                                            kForgottenPerShard))] { forgotten(rows); };
   };
 }
 

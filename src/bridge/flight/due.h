@@ -13,7 +13,6 @@
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/time.h"
 #include "src/io/due_heap.h"
-#include "src/io/loop.h"
 
 namespace rung::bridge {
 
@@ -59,28 +58,26 @@ class DueSweep {
  public:
   static constexpr Ms kGrace{300};  // rows that have just become due are the heap's
 
-  explicit DueSweep(const Sidecar& sidecar)
-      : sidecar_(sidecar), soon_(sidecar.loop, [this] { sweep_on(); }) {}
-  // Call twice a second, if rows may have been due for kGrace.
-  void sweep();
-  void stop() { soon_.stop(); }
+  explicit DueSweep(const Sidecar& sidecar);
+  // The poll, twice a second: rows may have been due for kGrace.
+  void polled();
 
  private:
-  void sweep_on();
+  Jobs::Work sweep();
   void found(const std::vector<DueEntry>& rows, bool recent);
   std::optional<EpochMs> end_of_page(const std::vector<DueEntry>& rows, std::optional<EpochMs> before) const;
   void note_standing(const std::vector<DueEntry>& rows);
   std::vector<std::string> in_the_way() const;
 
   const Sidecar& sidecar_;
-  io::Timer soon_;                        // the last sweep found more than it took
+  const Jobs::Id sweep_;                  // also soon, if the last one found more than it took
+  bool polled_ = false;                   // since the last one
   bool look_recent_ = false;              // the next sweep reads only rows that became due recently
   std::optional<EpochMs> passed_;         // the next one that does not begins here: all before stand still
   std::optional<EpochMs> recent_passed_;  // the same of those that do
   bool hurry_ = false;                    // tasks of a queue whose gate has opened wait behind passed_
   std::map<std::string, std::size_t> standing_;  // closed queues, and how many tasks the last full pages had
   bool anew_ = false;                            // another one has opened during that pass
-  bool busy_ = false;
 };
 
 // Finds tasks in `publishing` that no instance publishes, and passes them to dispatch under the same attempt:
@@ -88,20 +85,20 @@ class DueSweep {
 // our own, should there ever be any.
 class StrandedTasks {
  public:
-  explicit StrandedTasks(const Sidecar& sidecar) : sidecar_(sidecar) {}
+  explicit StrandedTasks(const Sidecar& sidecar);
   // Shards were gained.
   void gained(const std::vector<Gained>& gained);
-  // Call each second: checks the shards whose time has come.
-  void look();
-  // Now and then: looks for our own lost claims.
-  Jobs::Work look_for_forgotten();
 
  private:
-  void found(const std::vector<Lease>& leases, const Result<std::vector<DueEntry>>& rows);
+  Jobs::Work write();
+  Jobs::Work look();
+  void found(const std::vector<Lease>& leases, const std::vector<DueEntry>& rows);
+  Jobs::Work look_for_forgotten();
   void forgotten(const std::vector<DueEntry>& rows);
 
   const Sidecar& sidecar_;
-  std::vector<Gained> waiting_;   // shards to check
+  const Jobs::Id write_, look_;
+  std::vector<Gained> waiting_;   // shards to check, when their time has come
   std::vector<Lease> unwritten_;  // those whose former owner's short claims are to be written
 };
 

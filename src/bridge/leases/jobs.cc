@@ -21,6 +21,13 @@ Jobs::Id Jobs::add(Job job) {
   return rows_.size() - 1;
 }
 
+void Jobs::each(const char* name, Ms period, Who who, std::function<void()> act) {
+  add({name, period, Lane::flow, who, [act = std::move(act)] {
+         act();
+         return Work{};
+       }});
+}
+
 void Jobs::start() {
   started_ = true;
   for (Row& row : rows_) row.at = now() + std::min(row.job.period, kLookForOurs);

@@ -34,6 +34,8 @@ class Jobs {
   Jobs(io::Loop& loop, StoreJobs& store, const Shards& shards);
 
   Id add(Job job);
+  // `act` on the loop; what it submits to the database has bounds of its own.
+  void each(const char* name, Ms period, Who who, std::function<void()> act);
   void start();
   void stop();  // what is under way completes
   // Begins at the end of its period.

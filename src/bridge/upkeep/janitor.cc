@@ -15,58 +15,73 @@ constexpr Ms kTick{1000}, kSeldom{10'000};
 // Tasks that a person or another instance made due are found within this plus DueSweep::kGrace.
 constexpr Ms kPollEvery{500};
 
+constexpr Ms kFoldEvery{1000};
+constexpr Ms kReadCausesEvery{std::chrono::seconds{15}};
+// Changes of one transaction. A transaction of the flow leaves one for each of its causes, usually a few.
+constexpr int kFoldAtOnce = 2000;
+
+Result<Jobs::Then> fold(Store& store) {
+  const auto folded = store.fold_causes(kFoldAtOnce);
+  if (!folded) return tl::unexpected(folded.error());
+  return [worse = folded->worse] {
+    for (const CauseRow& row : worse) {
+      log::warn(
+          "an ignored cause got worse",
+          {{"cause", row.id}, {"queue", row.queue}, {"last_hour", row.last_hour}, {"sample", row.sample}});
+    }
+  };
+}
+
+// Upkeep of causes (src/store/causes.h): each second the leader adds the changes of their counts to
+// rung_causes. Every instance reads the causes that the others have found. Returns the job to want() when
+// there are changes of counts to add.
+Jobs::Id add_cause_jobs(Jobs& jobs) {
+  // On the lane of queries, whose connection is in use: that of upkeep would be opened for it each time.
+  jobs.add({"read causes", kReadCausesEvery, Lane::sweeps, Jobs::Who::owners, [] {
+              return Jobs::Work(
+                  [](Store& store) { return store.read_causes().map([] { return Jobs::Then{}; }); });
+            }});
+  return jobs.add(
+      {"count causes", kFoldEvery, Lane::upkeep, Jobs::Who::leader, [] { return Jobs::Work(fold); }, true});
+}
+
 }  // namespace
 
-Janitor::Janitor(const Sidecar& sidecar, Jobs::Id count_causes)
+Janitor::Janitor(const Sidecar& sidecar)
     : sidecar_(sidecar),
       sweep_(sidecar),
       silence_(sidecar),
       copies_(sidecar),
       stranded_(sidecar),
       bulks_(sidecar),
-      count_causes_(count_causes),
+      count_causes_(add_cause_jobs(sidecar.table)),
       check_silence_(
           sidecar.table.add({"silence", kTick, Lane::sweeps, Jobs::Who::owners,
                              [this] { return started_ ? silence_.check() : Jobs::Work{}; }, true})),
       find_queues_(sidecar.table.add({"queues of what awaits an answer", kSeldom, Lane::sweeps,
                                       Jobs::Who::owners, [this] { return silence_.find_queues(); }})) {
-  add("tidy", kTick, Jobs::Who::all, [this] { tidy(); });
-  add("look", kTick, Jobs::Who::owners, [this] { look(); });
-  add("poll", kPollEvery, Jobs::Who::owners, [this] { poll(); });
-  sidecar_.table.add({"forgotten claims", kSeldom, Lane::sweeps, Jobs::Who::owners,
-                      [this] { return started_ ? stranded_.look_for_forgotten() : Jobs::Work{}; }});
-}
-
-// What these submit to the database has bounds of its own.
-void Janitor::add(const char* name, Ms period, Jobs::Who who, std::function<void()> act) {
-  const auto begin = [this, act = std::move(act)] {
-    if (started_) act();
-    return Jobs::Work{};
-  };
-  sidecar_.table.add({name, period, Lane::sweeps, who, begin});
+  sidecar.table.each("tidy", kTick, Jobs::Who::all, [this] {
+    sidecar_.horizon.check_clock();
+    sidecar_.horizon.tidy_names();
+  });
+  sidecar.table.each("look", kTick, Jobs::Who::owners, [this] {
+    if (!started_) return;
+    sidecar_.dispatch.tick();
+    sidecar_.horizon.extend();
+  });
+  sidecar.table.each("poll", kPollEvery, Jobs::Who::owners, [this] { poll(); });
 }
 
 void Janitor::stop() {
   started_ = false;
-  sweep_.stop();
   copies_.stop();
-}
-
-void Janitor::tidy() {
-  sidecar_.horizon.check_clock();
-  sidecar_.horizon.tidy_names();
-}
-
-void Janitor::look() {
-  sidecar_.dispatch.tick();
-  sidecar_.horizon.extend();
-  stranded_.look();
 }
 
 // While nothing waits, the lanes of queries, of the flow and of upkeep take turns: the database ends an idle
 // connection, and the first message after a pause would have to wait for a login, and then upkeep for another
 // one.
 void Janitor::poll() {
+  if (!started_) return;
   constexpr std::array kLanesInTurn{Lane::sweeps, Lane::flow, Lane::upkeep};
   turn_ = quiet_ ? (turn_ + 1) % kLanesInTurn.size() : 0;
   // Not upkeep's instead of these: that one answers at once if the database refuses, and would each time.
@@ -86,7 +101,7 @@ void Janitor::poll() {
 }
 
 void Janitor::found(const WorkWaiting& waiting) {
-  if (waiting.scheduled) sweep_.sweep();
+  if (waiting.scheduled) sweep_.polled();
   if (waiting.awaiting) sidecar_.table.want(check_silence_);
   if (waiting.parked) copies_.found();
   if (waiting.bulks) bulks_.found();
@@ -216,7 +231,7 @@ void ParkedCopies::done(const Task& task, bool no_queue) {
                            });
 }
 
-// --- counts of deliveries and of causes
+// --- counts of deliveries
 
 namespace {
 
@@ -279,37 +294,6 @@ Jobs::Work CountUpkeep::forget() {
       if (gone >= kMostForgotten) jobs_.run(forget_);
     };
   };
-}
-
-namespace {
-
-constexpr Ms kFoldEvery{1000};
-constexpr Ms kReadCausesEvery{std::chrono::seconds{15}};
-// Changes of one transaction. A transaction of the flow leaves one for each of its causes, usually a few.
-constexpr int kFoldAtOnce = 2000;
-
-Result<Jobs::Then> fold(Store& store) {
-  const auto folded = store.fold_causes(kFoldAtOnce);
-  if (!folded) return tl::unexpected(folded.error());
-  return [worse = folded->worse] {
-    for (const CauseRow& row : worse) {
-      log::warn(
-          "an ignored cause got worse",
-          {{"cause", row.id}, {"queue", row.queue}, {"last_hour", row.last_hour}, {"sample", row.sample}});
-    }
-  };
-}
-
-}  // namespace
-
-Jobs::Id add_cause_jobs(Jobs& jobs) {
-  // On the lane of queries, whose connection is in use: that of upkeep would be opened for it each time.
-  jobs.add({"read causes", kReadCausesEvery, Lane::sweeps, Jobs::Who::owners, [] {
-              return Jobs::Work(
-                  [](Store& store) { return store.read_causes().map([] { return Jobs::Then{}; }); });
-            }});
-  return jobs.add(
-      {"count causes", kFoldEvery, Lane::upkeep, Jobs::Who::leader, [] { return Jobs::Work(fold); }, true});
 }
 
 }  // namespace rung::bridge

@@ -155,15 +155,9 @@ class CountUpkeep {
   std::shared_ptr<const CountBatch> pending_;  // not known to be in the database
 };
 
-// Upkeep of causes (src/store/causes.h): each second the leader adds the changes of their counts to
-// rung_causes. Every instance reads the causes that the others have found. Returns the job to want() when
-// there are changes of counts to add. Thread: the loop's.
-Jobs::Id add_cause_jobs(Jobs& jobs);
-
 class Janitor {
  public:
-  // `count_causes`: add_cause_jobs().
-  Janitor(const Sidecar& sidecar, Jobs::Id count_causes);
+  explicit Janitor(const Sidecar& sidecar);
 
   void start() { started_ = true; }
   void stop();
@@ -175,9 +169,6 @@ class Janitor {
   }
 
  private:
-  void add(const char* name, Ms period, Jobs::Who who, std::function<void()> act);
-  void tidy();
-  void look();
   void poll();
   void found(const WorkWaiting& waiting);
 

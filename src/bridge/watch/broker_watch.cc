@@ -22,10 +22,7 @@ std::string address_of(const BrokerStatus& status) {
 
 BrokerWatch::BrokerWatch(const Sidecar& sidecar, std::function<void()> given_up)
     : sidecar_(sidecar), given_up_(std::move(given_up)), ability_(sidecar.settings.lease) {
-  sidecar_.table.add({"broker link", kLookAtLink, Lane::flow, Jobs::Who::all, [this] {
-                        look();
-                        return Jobs::Work{};
-                      }});
+  sidecar_.table.each("broker link", kLookAtLink, Jobs::Who::all, [this] { look(); });
 }
 
 void BrokerWatch::changed(const BrokerStatus& status) {

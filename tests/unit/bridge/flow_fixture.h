@@ -270,8 +270,7 @@ class Flow final : public BrokerSink {
   Horizon horizon{sidecar};
   Intake intake{sidecar};
   Jobs table{world.loop, jobs, shards};
-  Janitor janitor{sidecar, table.add({"causes", Ms{1000}, Lane::upkeep, Jobs::Who::leader,
-                                      [] { return Jobs::Work{}; }, true})};
+  Janitor janitor{sidecar};
 
  private:
   void post(std::function<void()> task) {
