@@ -23,9 +23,11 @@ namespace {
 
 constexpr std::size_t kMostJobs = 2;
 constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies in memory for the broker
-constexpr Ms kLinger{80};                                   // well below Publishing::kAhead
+constexpr Ms kLinger{80};                                   // well below kAhead
 // How often to check a rate while a task waits for it. The more tasks go together, the fewer transactions.
 constexpr Ms kRateTurn{20};
+constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // of bodies read in one job, approximate
+constexpr Ms kShortFor{1000};  // until a short claim (machine.h) is written to the task's row
 
 // One target gets at most three quarters, so that there is room for another.
 std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4); }
@@ -38,9 +40,9 @@ Dispatch::Dispatch(const Sidecar& sidecar)
       targets_(sidecar, flights_, share_of(sidecar.settings.max_unconfirmed),
                sidecar.broker.limits().first_window),
       flights_(sidecar, targets_),
-      publishing_(sidecar, unable_, flights_, targets_),
       linger_(sidecar.loop, kLinger, [this] { pump(); }),
-      again_(sidecar.loop, [this] { pump(); }) {}
+      again_(sidecar.loop, [this] { pump(); }),
+      held_timer_(sidecar.loop, [this] { send_due(); }) {}
 
 void Dispatch::due(const std::vector<io::DueItem>& items) {
   const EpochMs now = sidecar_.clock.now();
@@ -76,7 +78,7 @@ void Dispatch::take_in(const io::DueItem& item, EpochMs now, bool again) {
 }
 
 void Dispatch::pump_soon(const std::vector<io::DueItem>& items, EpochMs now) {
-  if (std::ranges::any_of(items, [&](const auto& item) { return item.at - now < Publishing::kAhead / 2; }))
+  if (std::ranges::any_of(items, [&](const auto& item) { return item.at - now < kAhead / 2; }))
     linger_.skip();
   // Deferred: after a pause many slots fire in one turn, not always oldest first, and all belong in one
   // claim.
@@ -144,7 +146,7 @@ bool Dispatch::send_probe(const std::string& queue, int probe) {
   auto taken = targets_.take_gate_probe(sidecar_.names.find(queue), sidecar_.loop.clock().boot());
   if (!taken) return false;
   taken->probe = probe;
-  publishing_.claim({*std::move(taken)});
+  claim({*std::move(taken)});
   return true;
 }
 
@@ -158,7 +160,7 @@ void Dispatch::drain() {
   again_.stop();
   targets_.clear();
   flights_.drop_unclaimed();
-  publishing_.drain();
+  release_unfetched();
 }
 
 std::size_t Dispatch::room() const {
@@ -170,26 +172,23 @@ void Dispatch::pump() {
   again_.stop();
   if (!can_send()) return;
   const BootMs now = sidecar_.loop.clock().boot();
-  const auto job_fits = [this] {
-    return publishing_.jobs() < kMostJobs && flights_.bytes() < kBytesUnderWay;
-  };
-  while (job_fits() && publishing_.has_unfetched()) publishing_.fetch();
+  const auto job_fits = [this] { return jobs_ < kMostJobs && flights_.bytes() < kBytesUnderWay; };
+  while (job_fits() && !unread_.empty()) fetch();
   std::optional<BootMs> token = targets_.next_token(now);
   const auto may_go = [&] { return !targets_.empty() || (token && *token <= now); };
-  while (job_fits() && !publishing_.has_unfetched() && may_go()) {
-    const std::size_t before = publishing_.jobs();
-    if (auto probe = targets_.take_probe(sidecar_.loop.clock().boot()))
-      publishing_.claim({*std::move(probe)});
+  while (job_fits() && unread_.empty() && may_go()) {
+    const std::size_t before = jobs_;
+    if (auto probe = targets_.take_probe(sidecar_.loop.clock().boot())) claim({*std::move(probe)});
     claim_next();
-    if (publishing_.jobs() == before) break;
+    if (jobs_ == before) break;
     token = targets_.next_token(now);
   }
   if (room() == 0) return;
   // There is room, but a rate or a pause blocks every target: try again soon. The answer of a claim pumps,
   // too, but tokens must not wait for it: a bucket saves up few.
-  if (!targets_.empty() && publishing_.jobs() == 0) {
+  if (!targets_.empty() && jobs_ == 0) {
     again_.start(kRateTurn);
-  } else if (token && publishing_.jobs() < kMostJobs) {
+  } else if (token && jobs_ < kMostJobs) {
     again_.start(std::max(*token - now, kRateTurn));
   }
 }
@@ -198,21 +197,20 @@ void Dispatch::tick() {
   targets_.tidy(sidecar_.loop.clock().boot());
   targets_.check(open_);
   targets_.rates_changed();  // the rate grows after a breaker has closed, and shards come and go
-  publishing_.tick();
+  write_short_claims();
   pump();
 }
 
 void Dispatch::claim_next() {
-  const double body = publishing_.mean_body_bytes();  // big bodies make small batches
-  const auto by_bytes =
-      static_cast<std::size_t>(std::clamp(static_cast<double>(Publishing::kMostBytes) / body, 1.0, 500.0));
-  const std::size_t most = std::min({room(), Publishing::kMostTasks, by_bytes});
+  const auto by_bytes =  // big bodies make small batches
+      static_cast<std::size_t>(std::clamp(static_cast<double>(kMostBytes) / mean_body_bytes_, 1.0, 500.0));
+  const std::size_t most = std::min({room(), kMostTasks, by_bytes});
   // Claiming a few tasks while most of the window is taken would make many small transactions. If the whole
   // window is small, so are the claims.
-  const std::size_t worth_it = std::min(Publishing::kMostTasks, most_under_way_) / 4;
+  const std::size_t worth_it = std::min(kMostTasks, most_under_way_) / 4;
   if (most == 0 || (most < worth_it && most < targets_.waiting() && most < by_bytes)) return;
-  if (targets_.waiting() < Publishing::kMostTasks / 2 && linger_.hold()) return;
-  publishing_.claim(targets_.take(most, sidecar_.loop.clock().boot()));
+  if (targets_.waiting() < kMostTasks / 2 && linger_.hold()) return;
+  claim(targets_.take(most, sidecar_.loop.clock().boot()));
   linger_.end();
   if (!targets_.empty()) linger_.skip();  // the rest has waited already
 }
@@ -232,14 +230,7 @@ bool is_covered(const Shards& shards, const Task& claimed) {
 
 }  // namespace
 
-Publishing::Publishing(const Sidecar& sidecar, const ClosedTimes& unable, Flights& flights, Targets& targets)
-    : sidecar_(sidecar),
-      unable_(unable),
-      flights_(flights),
-      targets_(targets),
-      held_timer_(sidecar.loop, [this] { send_due(); }) {}
-
-void Publishing::claim(std::vector<Taken> batch) {
+void Dispatch::claim(std::vector<Taken> batch) {
   if (batch.empty()) return;
   ++jobs_;
   std::vector<Event> claims;
@@ -260,20 +251,20 @@ void Publishing::claim(std::vector<Taken> batch) {
     --jobs_;
     claimed(batch, std::move(result));
     sidecar_.outbox.flush();
-    sidecar_.dispatch.pump();
+    pump();
   });
 }
 
 // A gate lets a task go when it opens, or with a token. Until then a task that needs one has waited for its
 // turn, but for when nothing could be sent at all.
-Ms Publishing::behind_gates(const io::DueItem& item, bool again) const {
+Ms Dispatch::behind_gates(const io::DueItem& item, bool again) const {
   const EpochMs now = sidecar_.clock.now();
   const Ms closed = sidecar_.gates.closed_since(sidecar_.names.name(item.queue), item.at);
   if (again || now <= item.at || !targets_.is_limited(item.queue)) return closed;
   return std::max(closed, now - item.at - unable_.between(item.at, now));
 }
 
-void Publishing::claimed(const std::vector<Taken>& batch, Result<Claimed> result) {
+void Dispatch::claimed(const std::vector<Taken>& batch, Result<Claimed> result) {
   if (!result) {
     log::error("claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
     for (const Taken& taken : batch) not_claimed(taken);  // the sweep finds them again
@@ -314,13 +305,13 @@ void Publishing::claimed(const std::vector<Taken>& batch, Result<Claimed> result
 }
 
 // What it had is free for another task of its queue.
-void Publishing::not_claimed(const Taken& taken) {
+void Dispatch::not_claimed(const Taken& taken) {
   flights_.not_claimed(taken.item.id);
   if (taken.probe != 0) sidecar_.gates.unsent(sidecar_.names.name(taken.item.queue), taken.probe);
   if (taken.value) targets_.not_sent(taken.item.queue, *taken.value);
 }
 
-void Publishing::fetch() {
+void Dispatch::fetch() {
   std::vector<Flight*> batch;
   std::vector<TaskId> ids;
   std::unordered_map<TaskId, std::shared_ptr<const Task>> tasks;
@@ -361,11 +352,11 @@ void Publishing::fetch() {
           for (Flight* flight : batch) flights_.release(*flight);
         }
         sidecar_.outbox.flush();
-        sidecar_.dispatch.pump();
+        pump();
       });
 }
 
-void Publishing::tick() {
+void Dispatch::write_short_claims() {
   const BootMs now = sidecar_.loop.clock().boot();
   for (; !short_.empty() && now - short_.front().at >= kShortFor; short_.pop_front()) {
     std::vector<TaskId> open;
@@ -382,17 +373,12 @@ void Publishing::tick() {
   }
 }
 
-void Publishing::release_unfetched() {
+void Dispatch::release_unfetched() {
   for (; !unread_.empty(); unread_.pop_front()) flights_.release(*unread_.front());
 }
 
-void Publishing::drain() {
-  draining_ = true;
-  release_unfetched();
-}
-
 // `messages`: of these tasks, in any order; a missing one cannot be read. Flush the outbox afterwards.
-void Publishing::publish(const std::vector<Flight*>& flights, const Messages& messages) {
+void Dispatch::publish(const std::vector<Flight*>& flights, const Messages& messages) {
   std::unordered_map<TaskId, const StoredMessage*> by_id;
   for (const StoredMessage& stored : messages) by_id.emplace(stored.id, &stored);
   for (Flight* flight : flights) {
@@ -416,16 +402,16 @@ void Publishing::publish(const std::vector<Flight*>& flights, const Messages& me
   }
 }
 
-EpochMs Publishing::due_by() const { return sidecar_.clock.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0}; }
+EpochMs Dispatch::due_by() const { return sidecar_.clock.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0}; }
 
-void Publishing::hold(Flight& flight, MessagePtr message) {
+void Dispatch::hold(Flight& flight, MessagePtr message) {
   flights_.hold(flight, std::move(message));
   const auto place = held_.emplace(flight.claim->task->next_at.value(), &flight);
   if (place == held_.begin()) held_timer_.start(place->first - due_by());
 }
 
 // Also during a drain: claimed tasks are completed.
-void Publishing::send_due() {
+void Dispatch::send_due() {
   const EpochMs now = due_by();
   while (!held_.empty() && held_.begin()->first <= now) {
     Flight& flight = *held_.extract(held_.begin()).mapped();
@@ -439,7 +425,7 @@ void Publishing::send_due() {
 
 // A retry goes only to its queue: other queues bound to the original exchange must not get copies (trap 5).
 // It keeps its original routing key, if any. A delay that has not failed yet goes to its original target.
-Outgoing Publishing::outgoing_for(const Flight& flight, const Message& message) const {
+Outgoing Dispatch::outgoing_for(const Flight& flight, const Message& message) const {
   const Task& task = *flight.claim->task;
   const Target target = target_of(task);
   Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
@@ -451,7 +437,7 @@ Outgoing Publishing::outgoing_for(const Flight& flight, const Message& message) 
   return outgoing;
 }
 
-void Publishing::send(Flight& flight, const Message& message) {
+void Dispatch::send(Flight& flight, const Message& message) {
   const Task& task = *flight.claim->task;
   if (!is_covered(sidecar_.shards, task)) return flights_.release(flight);
   // The config may have named it after the task was made.
@@ -468,7 +454,7 @@ void Publishing::send(Flight& flight, const Message& message) {
 }
 
 // An earlier attempt may succeed while the next copy is held. The task cannot end otherwise then.
-void Publishing::changed(const Task& task) {
+void Dispatch::changed(const Task& task) {
   if (held_.empty() || !is_finished(task.state)) return;
   const Flight* flight = flights_.find(task.id);
   if (flight == nullptr || flight->stage != Flight::Stage::held) return;
@@ -479,12 +465,12 @@ void Publishing::changed(const Task& task) {
 }
 
 // Not by the broker: no answer of its queue.
-void Publishing::reject(Flight& flight, const std::string& why) {
+void Dispatch::reject(Flight& flight, const std::string& why) {
   flights_.unsendable(flight);
   conclude(flight, {0, How::rejected, why});
 }
 
-void Publishing::conclude(Flight& flight, const PublishResult& result) {
+void Dispatch::conclude(Flight& flight, const PublishResult& result) {
   const Claim& claim = *flight.claim;
   const Task& task = *claim.task;
   const EpochMs now = sidecar_.clock.now();
@@ -521,17 +507,17 @@ void Publishing::conclude(Flight& flight, const PublishResult& result) {
 
 // Lost or fenced: the message may be in the queue, or was not sent. Repeats the same attempt if the task is
 // still ours. If the fence is closed, only the next renewal opens it.
-void Publishing::again(const Flight& flight, How how) {
+void Dispatch::again(const Flight& flight, How how) {
   const std::shared_ptr<const Task> task = flight.claim->task;
-  if (how == How::fenced) sidecar_.dispatch.shut();
+  if (how == How::fenced) shut();
   flights_.end(task->id);
   if (sidecar_.shards.held(task->shard))
-    sidecar_.dispatch.due_again({sidecar_.names.item(*task, task->next_at.value_or(sidecar_.clock.now()))});
+    due_again({sidecar_.names.item(*task, task->next_at.value_or(sidecar_.clock.now()))});
 }
 
 // The shard stays in use until the row records it: if it were given back earlier, its new owner would find
 // the row in `publishing` and publish the task again.
-void Publishing::record(Event event) {
+void Dispatch::record(Event event) {
   const TaskId id = event.id;
   if (auto* failed = std::get_if<event::Failed>(&event.what)) failed->by_publisher = true;
   const auto recorded = [this, id](const Result<Decision>&) { flights_.end(id); };

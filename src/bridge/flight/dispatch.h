@@ -1,8 +1,8 @@
 // due -> claimed (recorded in the row, fenced by the lease) -> published -> confirmed or returned -> recorded
 // in the row. Decides what is claimed and when: nothing while the broker is away or blocked (our outage costs
 // no attempt), no more than there is room for, and tasks that are not due yet in few transactions, a little
-// ahead, so that the database's time does not add to the lateness. Flights knows at which stage each task is.
-// Targets keeps those that wait, Publishing does the rest. Thread: the loop's.
+// ahead, so that the database's time does not add to the lateness. Flights knows at which stage each task is,
+// Targets keeps those that wait. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -26,74 +26,6 @@
 #include "src/store/tasks.h"
 
 namespace rung::bridge {
-
-// Claims tasks in the database, fenced by the lease, and reads their messages: with the claim as far as they
-// fit, the others when there is room. Then publishes them, and records the broker's answers. A task that was
-// claimed a little ahead is held until it is due by the database's clock, never earlier. One whose claim's
-// lease was lost is not published: another instance may have taken it over. Thread: the loop's.
-class Publishing {
- public:
-  using How = PublishResult::How;
-  // How long before its due time a task is claimed. From then on a cancel is refused. On a busy machine one
-  // claim in a hundred takes 100 ms (docs/decisions.md, Claim ahead).
-  static constexpr Ms kAhead{250};
-  static constexpr std::size_t kMostTasks = 500;  // in one job
-  static constexpr Ms kShortFor{1000};  // until a short claim (machine.h) is written to the task's row
-  static constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // of bodies read in one job, approximate
-
-  // `unable`: when this instance could not publish.
-  Publishing(const Sidecar& sidecar, const ClosedTimes& unable, Flights& flights, Targets& targets);
-
-  // REQUIRES: all are at Stage::claiming.
-  void claim(std::vector<Taken> batch);
-  // Reads the messages of tasks that were claimed without them.
-  void fetch();
-  bool has_unfetched() const { return !unread_.empty(); }
-  // Releases claims whose messages have not been read: the owner of their shard publishes them under the same
-  // attempt.
-  void release_unfetched();
-  // Call each second: writes the short claims whose publishes are not confirmed yet, so that people see them.
-  void tick();
-  void drain();
-  // The task's row has changed: withdraws its held copy if the task has ended.
-  void changed(const Task& task);
-
-  std::size_t jobs() const { return jobs_; }                   // under way
-  double mean_body_bytes() const { return mean_body_bytes_; }  // recent
-
- private:
-  using Messages = std::vector<StoredMessage>;
-  Ms behind_gates(const io::DueItem& item, bool again) const;
-  void claimed(const std::vector<Taken>& batch, Result<Claimed> result);
-  void not_claimed(const Taken& taken);
-  void publish(const std::vector<Flight*>& flights, const Messages& messages);
-  EpochMs due_by() const;  // messages due by then may leave
-  void hold(Flight& flight, MessagePtr message);
-  void send_due();
-  Outgoing outgoing_for(const Flight& flight, const Message& message) const;
-  void send(Flight& flight, const Message& message);
-  void reject(Flight& flight, const std::string& why);
-  void conclude(Flight& flight, const PublishResult& result);
-  void again(const Flight& flight, How how);
-  void record(Event event);
-
-  struct ShortClaims {
-    BootMs at;
-    std::vector<TaskId> ids;
-  };
-  const Sidecar& sidecar_;
-  const ClosedTimes& unable_;
-  Flights& flights_;
-  Targets& targets_;
-  std::deque<Flight*> unread_;                // those at Stage::unread
-  std::deque<ShortClaims> short_;             // of the last kShortFor
-  std::multimap<EpochMs, Flight*> held_;      // by due time
-  io::Timer held_timer_;                      // fires when the first of them is due
-  OncePerName exchanges_told_, queues_told_;  // where messages cannot be published as they should be
-  double mean_body_bytes_ = 1024;
-  std::size_t jobs_ = 0;
-  bool draining_ = false;
-};
 
 // The fence (Broker::allow_publish_until) follows the leases: nothing is written to the broker after they
 // have expired. It closes when leases are lost, and stays closed until every publish under way has its
@@ -119,8 +51,17 @@ class PublishFence {
   io::Timer timer_;
 };
 
+// Claims are fenced by the lease, and read the messages as far as they fit, the others when there is room. A
+// task that was claimed a little ahead is held until it is due by the database's clock, never earlier. One
+// whose claim's lease was lost is not published: another instance may have taken it over.
 class Dispatch {
  public:
+  using How = PublishResult::How;
+  // How long before its due time a task is claimed. From then on a cancel is refused. On a busy machine one
+  // claim in a hundred takes 100 ms (docs/decisions.md, Claim ahead).
+  static constexpr Ms kAhead{250};
+  static constexpr std::size_t kMostTasks = 500;  // in one job
+
   explicit Dispatch(const Sidecar& sidecar);
 
   // From the heap and the sweep. Skips tasks that are here already. Of a queue behind a closed gate it
@@ -132,8 +73,6 @@ class Dispatch {
   void gates_changed(const std::vector<std::string>& queues);
   // Whether the broker accepts publishes.
   void open(bool publishing);
-  // It does not: the fence is closed.
-  void shut();
   bool is_open() const { return open_; }
   // Results have arrived: there is room again.
   void pump();
@@ -143,9 +82,9 @@ class Dispatch {
   void drain();
   // For when we hold no shard and publish nothing: releases claims whose messages have not been read yet, so
   // that their shards can be given back.
-  void release_unfetched() { publishing_.release_unfetched(); }
-  // The task's row has changed.
-  void changed(const Task& task) { publishing_.changed(task); }
+  void release_unfetched();
+  // The task's row has changed: withdraws its held copy if the task has ended.
+  void changed(const Task& task);
   // Tasks of these shards that became due before had no owner: they count as overdue.
   void shards_gained();
 
@@ -178,14 +117,39 @@ class Dispatch {
   void take_in(const io::DueItem& item, EpochMs now, bool again);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
   void claim_next();
+  void shut();
   bool can_send() const { return open_ && !draining_ && sidecar_.shards.any(); }
   std::size_t room() const;
 
+  using Messages = std::vector<StoredMessage>;
+  // REQUIRES: all are at Stage::claiming.
+  void claim(std::vector<Taken> batch);
+  Ms behind_gates(const io::DueItem& item, bool again) const;
+  void claimed(const std::vector<Taken>& batch, Result<Claimed> result);
+  void not_claimed(const Taken& taken);
+  // Reads the messages of tasks that were claimed without them.
+  void fetch();
+  // Writes the short claims whose publishes are not confirmed yet, so that people see them.
+  void write_short_claims();
+  void publish(const std::vector<Flight*>& flights, const Messages& messages);
+  EpochMs due_by() const;  // messages due by then may leave
+  void hold(Flight& flight, MessagePtr message);
+  void send_due();
+  Outgoing outgoing_for(const Flight& flight, const Message& message) const;
+  void send(Flight& flight, const Message& message);
+  void reject(Flight& flight, const std::string& why);
+  void conclude(Flight& flight, const PublishResult& result);
+  void again(const Flight& flight, How how);
+  void record(Event event);
+
+  struct ShortClaims {
+    BootMs at;
+    std::vector<TaskId> ids;
+  };
   const Sidecar& sidecar_;
   const std::size_t most_under_way_;  // tasks being claimed, or published without a result yet
   Targets targets_;
   Flights flights_;
-  Publishing publishing_;
   EpochMs able_since_{0};  // since then we can publish and hold our shards
   ClosedTimes unable_;     // when we could not publish
   EpochMs shut_at_{0};     // since then we cannot; 0: we can, or never could
@@ -195,6 +159,14 @@ class Dispatch {
   bool pump_posted_ = false;
   Linger linger_;    // tasks not due yet wait for others to join their claim
   io::Timer again_;  // a task waits for its rate limit or a pause
+
+  std::deque<Flight*> unread_;                // those at Stage::unread
+  std::deque<ShortClaims> short_;             // of the last kShortFor
+  std::multimap<EpochMs, Flight*> held_;      // by due time
+  io::Timer held_timer_;                      // fires when the first of them is due
+  OncePerName exchanges_told_, queues_told_;  // where messages cannot be published as they should be
+  double mean_body_bytes_ = 1024;             // recent
+  std::size_t jobs_ = 0;                      // under way
 };
 
 }  // namespace rung::bridge

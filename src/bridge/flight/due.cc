@@ -35,7 +35,7 @@ Horizon::Horizon(const Sidecar& sidecar)
     : sidecar_(sidecar),
       heap_(
           sidecar.loop, sidecar.clock,
-          [this](const std::vector<io::DueItem>& due) { sidecar_.dispatch.due(due); }, Publishing::kAhead) {}
+          [this](const std::vector<io::DueItem>& due) { sidecar_.dispatch.due(due); }, Dispatch::kAhead) {}
 
 void Horizon::schedule(const io::DueItem& item) {
   if (item.at > horizon_ || !sidecar_.shards.held(item.shard) || item.queue == QueueNames::kNone) return;
@@ -237,9 +237,9 @@ Jobs::Work StrandedTasks::write() {
   if (unwritten_.empty()) return nullptr;
   return [this, leases = unwritten_](Store& store) {
     const std::vector<TaskId> ids = or_throw(store.short_claims(leases));
-    for (std::size_t from = 0; from < ids.size(); from += Publishing::kMostTasks) {
+    for (std::size_t from = 0; from < ids.size(); from += Dispatch::kMostTasks) {
       const auto some = std::span(ids).subspan(from);
-      or_throw(store.write_claims(some.first(std::min(some.size(), Publishing::kMostTasks))));
+      or_throw(store.write_claims(some.first(std::min(some.size(), Dispatch::kMostTasks))));
     }
     return [this, written = std::ssize(leases)] {
       unwritten_.erase(unwritten_.begin(), unwritten_.begin() + written);

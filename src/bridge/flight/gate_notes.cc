@@ -240,7 +240,9 @@ void Gates::hold_queue(const std::string& queue, Ms wait, TaskId task) {
   write_soon(queue, *waiting, Ms{0});
 }
 
-void Gates::note_windows() {
+void Gates::note_what_lasts() {
+  if (!started_) return;
+  for (const std::string& queue : sidecar_.dispatch.limited()) note_limit(queue);
   const EpochMs now = sidecar_.clock.now();
   for (auto& [queue, known] : book_) {
     if (!known.closed || known.closed->by != GateKind::window || !known.closed->until) continue;

@@ -11,8 +11,8 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kGatesTick{250};
-constexpr int kReadTicks = 2;  // a pause is in force everywhere within a second
-constexpr int kNoteTicks = 4;
+constexpr Ms kReadEvery{500};  // a pause is in force everywhere within a second
+constexpr Ms kNoteEvery{1000};
 // A commit is visible later than the time of its statement.
 constexpr Ms kOverlap{5000};
 constexpr Ms kReadAllEvery{30'000};
@@ -41,19 +41,23 @@ std::string shown(const std::optional<EpochMs>& until) { return until ? format_u
 Gates::Gates(const Sidecar& sidecar, std::function<void(const std::vector<std::string>&)> changed)
     : sidecar_(sidecar),
       changed_(std::move(changed)),
-      tick_(sidecar.loop, [this] { tick(); }),
+      read_(sidecar.table.add({"gates", kReadEvery, Lane::gates, Jobs::Who::all,
+                               [this] { return started_ ? read() : Jobs::Work{}; }})),
       ends_(sidecar.loop, [this] { check_ends(); }),
-      flush_(sidecar.loop, [this] { flush(); }) {}
+      flush_(sidecar.loop, [this] { flush(); }) {
+  sidecar.table.each("ends of gates", kGatesTick, Jobs::Who::all, [this] { tick(); });
+  sidecar.table.each("notes of gates", kNoteEvery, Jobs::Who::all, [this] { note_what_lasts(); });
+}
 
 void Gates::start() {
-  tick_.start(kGatesTick, kGatesTick);
+  started_ = true;
   clock_measured();
   unknown_since_ = sidecar_.clock.here().boot();
-  read();
+  sidecar_.table.run(read_);
 }
 
 void Gates::stop() {
-  tick_.stop();
+  started_ = false;
   ends_.stop();
   flush_.stop();
 }
@@ -61,7 +65,7 @@ void Gates::stop() {
 void Gates::invalidate() {
   if (!unknown_since_) unknown_since_ = sidecar_.clock.here().boot();
   ++generation_;
-  read();
+  sidecar_.table.run(read_);
 }
 
 void Gates::clock_measured() {
@@ -86,51 +90,30 @@ void Gates::unsee(const std::string& queue) {
 }
 
 void Gates::tick() {
-  ++ticks_;
+  if (!started_) return;
   for (const auto& [queue, probing] : probing_) look_after(queue);
   check_ends();
-  if (ticks_ % kReadTicks == 0) {
-    check_health();
-    read();
-  }
-  if (ticks_ % kNoteTicks == 0) {
-    note_windows();
-    for (const std::string& queue : sidecar_.dispatch.limited()) note_limit(queue);
-  }
+  // Nothing is published before they are known.
+  if (unknown_since_ && sidecar_.clock.here().boot() - *unknown_since_ >= kReadWithin)
+    sidecar_.health.set(kProblem, "the gates of queues cannot be read: nothing is published",
+                        Health::Effect::not_ready);
 }
 
-// Nothing is published before they are known.
-void Gates::check_health() {
-  if (!unknown_since_ || sidecar_.clock.here().boot() - *unknown_since_ < kReadWithin) return;
-  sidecar_.health.set(kProblem, "the gates of queues cannot be read: nothing is published",
-                      Health::Effect::not_ready);
-}
-
-void Gates::read() {
-  if (std::exchange(reading_, true)) return;
+Jobs::Work Gates::read() {
   const bool gates = rules().has_gates();
   const bool all = unknown_since_ || (gates && !read_states_) ||
                    sidecar_.clock.here().boot() - read_all_at_ >= kReadAllEvery;
   written_.clear();
-  sidecar_.jobs.submit<Reading>(
-      Lane::gates,
-      [gates, all, now = sidecar_.clock.now(),
-       since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Reading> {
-        auto pauses = store.pauses(since);
-        if (!pauses) return tl::unexpected(pauses.error());
-        if (!gates) return Reading{now, all, false, *std::move(pauses), {}};
-        auto states = store.gate_states(since);
-        if (!states) return tl::unexpected(states.error());
-        const bool damaged = std::ranges::any_of(*states, &GateState::damaged);
-        if (damaged && planted(Bug::damaged_gates)) return permanent("a row is damaged");
-        return Reading{now, all, true, *std::move(pauses), *std::move(states)};
-      },
-      [this, generation = generation_](const Result<Reading>& reading) {
-        reading_ = false;
-        // The next one starts where the last good one did.
-        if (!reading) return log::error("reading the gates failed", {{"reason", reading.error().message}});
-        read_done(*reading, generation == generation_);
-      });
+  return [this, generation = generation_, gates, all, now = sidecar_.clock.now(),
+          since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) {
+    Reading reading{now, all, gates, or_throw(store.pauses(since)), {}};
+    if (gates) reading.states = or_throw(store.gate_states(since));
+    const bool damaged = std::ranges::any_of(reading.states, &GateState::damaged);
+    if (damaged && planted(Bug::damaged_gates))
+      throw StoreError({Error::Kind::permanent, "a row is damaged"});
+    return
+        [this, generation, reading = std::move(reading)] { read_done(reading, generation == generation_); };
+  };
 }
 
 void Gates::read_done(const Reading& reading, bool fresh) {
@@ -152,12 +135,11 @@ void Gates::read_done(const Reading& reading, bool fresh) {
   }
   if (reading.all) update_all();
   tell(first);
-  if (!fresh) read();
 }
 
 void Gates::arrived(const std::vector<GateState>& states) {
   for (const GateState& state : states) {
-    if (reading_) written_.insert(state.queue);
+    written_.insert(state.queue);
     take(state);
   }
   tell();

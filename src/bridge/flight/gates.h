@@ -37,6 +37,7 @@
 
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/sidecar.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/core/base/ids.h"
 #include "src/core/base/time.h"
 #include "src/core/gates/gates.h"
@@ -135,8 +136,7 @@ class Gates {
   bool is_listed(std::string_view queue) const { return rules().queues().contains(queue); }
   const Entry* find(std::string_view queue) const;
   void tick();
-  void check_health();
-  void read();
+  Jobs::Work read();
   void read_done(const Reading& reading, bool fresh);
   void take(const Pause& pause);
   void take(const GateState& state);
@@ -163,13 +163,15 @@ class Gates {
   Note take_note(Book::iterator place);
   void write_soon(const std::string& queue, Note& note, Ms wait);
   void flush_within(Ms wait);
-  void note_windows();
+  void note_what_lasts();  // windows and rates
   void note_limit(const std::string& queue);
   void flush();
   void written(const Batch& batch, const Result<std::vector<GateState>>& states);
 
   const Sidecar& sidecar_;
   const std::function<void(const std::vector<std::string>&)> changed_;
+  const Jobs::Id read_;
+  bool started_ = false;
   Book book_;
   std::set<std::pair<EpochMs, std::string>> by_time_;  // Entry::next
   std::map<const TimeWindow*, WindowNow> windows_;
@@ -179,12 +181,11 @@ class Gates {
   std::size_t unlisted_ = 0;          // queues with a state that the config does not name
 
   std::optional<BootMs> unknown_since_ = BootMs{0};  // none: a read has ended
-  bool reading_ = false;                             // one at a time
   int generation_ = 0;  // a read that began before the latest says nothing about now
   EpochMs read_at_;
   BootMs read_all_at_{0};
   bool read_states_ = false;                    // all of them, once
-  std::set<std::string, std::less<>> written_;  // by us, since the read under way began
+  std::set<std::string, std::less<>> written_;  // by us, since the latest read began
 
   std::map<std::string, Probing> probing_;
   std::size_t pending_ = 0;        // entries with a note
@@ -193,8 +194,7 @@ class Gates {
   std::uint64_t batches_ = 0;
   BootMs wrote_at_{0}, flushes_at_{0};
 
-  std::int64_t ticks_ = 0;
-  io::Timer tick_, ends_, flush_;
+  io::Timer ends_, flush_;
 };
 
 }  // namespace rung::bridge

@@ -8,12 +8,6 @@
 
 namespace rung::bridge {
 
-namespace {
-
-constexpr Ms kBetweenWarnings{10'000};
-
-}  // namespace
-
 Jobs::Work DeliveryProof::read_key(std::function<void()> ready) {
   return [this, ready = std::move(ready)](Store& store) {
     const std::string key = or_throw(store.setting("result_token_key", DeliveryTokens::new_key()));
@@ -51,17 +45,9 @@ bool DeliveryProof::accepts(TaskId id, std::string_view token, event::Failed& sa
     return true;
   Totals& totals = sidecar_.counts.totals;
   ++(is_result ? totals.refused_results : totals.refused_failures);
-  const BootMs now = sidecar_.loop.clock().boot();
-  if (now < tell_again_) return false;
-  tell_again_ = now + kBetweenWarnings;
-  const std::int64_t all = totals.refused_results + totals.refused_failures;
   log::warn(is_result ? "a result without the delivery's retry-token changes nothing"
                       : "a failed message names a task without its delivery's retry-token: taken in as new",
-            {{"id", id.value},
-             {"attempt", said.attempt},
-             {"token", token.empty() ? "missing" : "wrong"},
-             {"since_last_warning", all - told_}});
-  told_ = all;
+            {{"id", id.value}, {"attempt", said.attempt}, {"token", token.empty() ? "missing" : "wrong"}});
   return false;
 }
 

@@ -4,16 +4,13 @@
 // loop's.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/core/base/result.h"
-#include "src/core/base/time.h"
 #include "src/core/machine/machine.h"
 #include "src/core/message/identity.h"
 #include "src/core/task/task.h"
@@ -38,16 +35,13 @@ class DeliveryProof {
   }
 
   // Whether to accept a result, or a failure, that names this task; then `said` has what the token proves:
-  // attempt (even without retry-attempt) and publish. Refusals are counted, and logged at most every ten
-  // seconds. REQUIRES: ready().
+  // attempt (even without retry-attempt) and publish. Refusals are counted and logged. REQUIRES: ready().
   enum class Kind { result, failure };
   bool accepts(TaskId id, std::string_view token, event::Failed& said, Kind kind);
 
  private:
   const Sidecar& sidecar_;
   std::optional<DeliveryTokens> tokens_;
-  std::int64_t told_ = 0;  // how many refusals, of both kinds, are logged
-  BootMs tell_again_{0};
 };
 
 }  // namespace rung::bridge

@@ -251,6 +251,7 @@ class Flow final : public BrokerSink {
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, world.clock};
   test::VirtualJobs jobs{world.loop,
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
+  Jobs table{world.loop, jobs, shards};
   Gates gates{sidecar, [this](const std::vector<std::string>& queues) { dispatch.gates_changed(queues); }};
   DeliveryProof proof{sidecar};
   Outbox outbox{broker, *world.clock};
@@ -269,7 +270,6 @@ class Flow final : public BrokerSink {
   Dispatch dispatch{sidecar};
   Horizon horizon{sidecar};
   Intake intake{sidecar};
-  Jobs table{world.loop, jobs, shards};
   Janitor janitor{sidecar};
 
  private:
