@@ -82,8 +82,6 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
   reserve_names();
 }
 
-Bridge::~Bridge() = default;
-
 Result<void> Bridge::start() {
   intake_holds_.hold(IntakeHolds::Why::place);  // until we know whose it is
   intake_pause_.start();
@@ -148,22 +146,6 @@ void Bridge::on_published(std::vector<PublishResult> results) {
     transitions_.flush();
     dispatch_.pump();
   });
-}
-
-void Bridge::on_status(const BrokerStatus& status) {
-  loop_.post([this, status] { broker_status(status); });
-}
-
-void Bridge::on_topology(const TopologyReport& report) {
-  loop_.post([this, report] { broker_watch_.checked(report); });
-}
-
-void Bridge::on_place(const PlaceReport& report) {
-  loop_.post([this, report] { ownership_.reported(report); });
-}
-
-void Bridge::on_error_queues(const ErrorQueueReport& report) {
-  loop_.post([this, report] { error_queues(report); });
 }
 
 // --- on the loop

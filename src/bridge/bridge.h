@@ -46,7 +46,6 @@ class Bridge final : public BrokerSink {
   // `name_taken`: another process uses our node name; the owner should end this process.
   Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, BridgeSettings settings,
          RuleBookPtr rules, std::function<void()> name_taken);
-  ~Bridge() override;
 
   // Fails only for errors that retrying cannot fix.
   Result<void> start();
@@ -93,10 +92,18 @@ class Bridge final : public BrokerSink {
   // BrokerSink: called on the broker's threads, posts to the loop.
   void on_deliveries(std::vector<Delivery> deliveries) override;
   void on_published(std::vector<PublishResult> results) override;
-  void on_status(const BrokerStatus& status) override;
-  void on_topology(const TopologyReport& report) override;
-  void on_error_queues(const ErrorQueueReport& report) override;
-  void on_place(const PlaceReport& report) override;
+  void on_status(const BrokerStatus& status) override {
+    loop_.post([this, status] { broker_status(status); });
+  }
+  void on_topology(const TopologyReport& report) override {
+    loop_.post([this, report] { broker_watch_.checked(report); });
+  }
+  void on_error_queues(const ErrorQueueReport& report) override {
+    loop_.post([this, report] { error_queues(report); });
+  }
+  void on_place(const PlaceReport& report) override {
+    loop_.post([this, report] { ownership_.reported(report); });
+  }
 
  private:
   bool may_publish() const;

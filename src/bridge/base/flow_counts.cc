@@ -40,6 +40,7 @@ FlowCounts::Queue& FlowCounts::of(const std::string& queue) {
 
 void FlowCounts::inserted(const Task& task) {
   ++of(task.queue).taken_in[task.kind == Kind::retry ? 0 : 1];
+  if (!task.rule.empty()) ++totals.decided_by_rule[task.rule];
   finish(task);
 }
 
@@ -54,6 +55,8 @@ void FlowCounts::decided(const Decision& decision) {
     Queue& queue = of(decision.failed_in.empty() ? task.queue : decision.failed_in);
     ++queue[presumed ? Ended::presumed : ended_by(outcome)];
   }
+  if (decision.attempt && !decision.attempt->rule.empty())
+    ++totals.decided_by_rule[decision.attempt->rule];
   if (decision.was != task.state) finish(task);
 }
 

@@ -32,6 +32,15 @@ constexpr Ms kShortFor{1000};  // until a short claim (machine.h) is written to 
 // One target gets at most three quarters, so that there is room for another.
 std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4); }
 
+// Publishes under way when leases are lost are answered within this, or their connection is dropped.
+constexpr Ms kUnansweredMost{1000};
+
+// Whether the claim is under our current lease. A lease that was lost, even if taken again, no longer covers
+// it.
+bool is_covered(const Shards& shards, const Task& claimed) {
+  return shards.epoch(claimed.shard) == claimed.epoch;
+}
+
 }  // namespace
 
 Dispatch::Dispatch(const Sidecar& sidecar)
@@ -125,16 +134,6 @@ void Dispatch::forget(std::uint32_t queue, const std::string& name) {
   sidecar_.gates.unsee(name);
 }
 
-void Dispatch::names_short(bool yes) {
-  const std::string most = std::to_string(QueueNames::kMost);
-  const std::string problem =
-      "more than " + most +
-      " queues that the config does not name have waiting tasks: those of further ones are late";
-  if (sidecar_.health.show("queue_names", yes ? problem : ""))
-    log::warn("too many queues have waiting tasks: those of further ones wait in the database",
-              {{"queues", sidecar_.names.others()}});
-}
-
 bool Dispatch::can_probe(const std::string& queue) const {
   const std::uint32_t number = sidecar_.names.find(queue);
   return can_send() && targets_.waiting(number) > 0 &&
@@ -216,19 +215,6 @@ void Dispatch::claim_next() {
 }
 
 // --- the way of those that are taken
-
-namespace {
-
-// Publishes under way when leases are lost are answered within this, or their connection is dropped.
-constexpr Ms kUnansweredMost{1000};
-
-// Whether the claim is under our current lease. A lease that was lost, even if taken again, no longer covers
-// it.
-bool is_covered(const Shards& shards, const Task& claimed) {
-  return shards.epoch(claimed.shard) == claimed.epoch;
-}
-
-}  // namespace
 
 void Dispatch::claim(std::vector<Taken> batch) {
   if (batch.empty()) return;

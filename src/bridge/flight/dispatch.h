@@ -98,8 +98,6 @@ class Dispatch {
   void each_queue(const std::function<void(std::uint32_t)>& tell) const;
   // The number belongs to another queue from now on. REQUIRES: each_queue() has not told it.
   void forget(std::uint32_t queue, const std::string& name);
-  // Some queues have no number: their tasks wait in the database.
-  void names_short(bool yes);
   // A task of its queue that the sweep finds may have to wait in the database.
   bool is_held_back(const io::DueItem& item) const {
     return targets_.is_closed(item.queue) || targets_.is_full(item.queue);

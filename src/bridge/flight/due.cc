@@ -17,7 +17,6 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
-
 namespace {
 
 // Rows of one shard in one load of the heap; a load is at most 64 times that.
@@ -28,6 +27,12 @@ constexpr Ms kRecent{10'000};    // with a large backlog: rows due within this, 
 constexpr std::size_t kEnoughReady = 5000;
 constexpr int kSweptPerShard = 100;
 constexpr std::size_t kMostInTheWay = 16;
+
+// StrandedTasks.
+constexpr Ms kLookEvery{1000}, kLookForForgottenEvery{10'000};
+constexpr int kMostStranded = 5000;      // rows per check
+constexpr int kForgottenPerShard = 100;  // forgotten rows per check
+constexpr Ms kForgotten{60'000};         // in `publishing` under our own epoch for this long, and not tracked
 
 }  // namespace
 
@@ -71,15 +76,22 @@ void Horizon::extend() {
 }
 
 void Horizon::tidy_names() {
-  if (!sidecar_.names.needs_tidying()) return sidecar_.dispatch.names_short(false);
-  std::vector<bool> used(sidecar_.names.size());
-  const auto use = [&](std::uint32_t queue) { used[queue] = true; };
-  heap_.each_queue(use);
-  sidecar_.dispatch.each_queue(use);
-  sidecar_.names.free_unused(
-      used, [&](std::uint32_t queue, const std::string& name) { sidecar_.dispatch.forget(queue, name); });
-  sidecar_.dispatch.names_short(sidecar_.names.is_full());
-  if (!sidecar_.names.is_full()) return;
+  QueueNames& names = sidecar_.names;
+  if (names.needs_tidying()) {
+    std::vector<bool> used(names.size());
+    const auto use = [&](std::uint32_t queue) { used[queue] = true; };
+    heap_.each_queue(use);
+    sidecar_.dispatch.each_queue(use);
+    names.free_unused(
+        used, [&](std::uint32_t queue, const std::string& name) { sidecar_.dispatch.forget(queue, name); });
+  }
+  const std::string problem =
+      "more than " + std::to_string(QueueNames::kMost) +
+      " queues that the config does not name have waiting tasks: those of further ones are late";
+  if (sidecar_.health.show("queue_names", names.is_full() ? problem : ""))
+    log::warn("too many queues have waiting tasks: those of further ones wait in the database",
+              {{"queues", names.others()}});
+  if (!names.is_full()) return;
   // What is due goes before what is not: the next call frees the numbers that only the heap's end needed.
   const std::size_t most = heap_.size() - heap_.size() / 4;
   while (heap_.size() > 0 && heap_.size() >= most) {
@@ -203,15 +215,6 @@ std::optional<EpochMs> DueSweep::end_of_page(const std::vector<DueEntry>& rows,
   }
   return std::nullopt;
 }
-
-namespace {
-
-constexpr Ms kLookEvery{1000}, kLookForForgottenEvery{10'000};
-constexpr int kMostStranded = 5000;      // rows per check
-constexpr int kForgottenPerShard = 100;  // forgotten rows per check
-constexpr Ms kForgotten{60'000};         // in `publishing` under our own epoch for this long, and not tracked
-
-}  // namespace
 
 StrandedTasks::StrandedTasks(const Sidecar& sidecar)
     : sidecar_(sidecar),

@@ -44,10 +44,6 @@ constexpr bool has_message(Flight::Stage stage) {
 
 }  // namespace
 
-void Flights::each_queue(const std::function<void(std::uint32_t)>& tell) const {
-  for (const auto& [id, flight] : flights_) tell(flight.queue);
-}
-
 Flights::Table::iterator Flights::at(TaskId id, Stage stage) {
   const auto it = flights_.find(id);
   RUNG_REQUIRE(it != flights_.end() && it->second.stage == stage);

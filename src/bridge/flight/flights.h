@@ -89,7 +89,9 @@ class Flights {
     const Flight* flight = find(id);
     return flight != nullptr && flight->stage >= Stage::claiming;
   }
-  void each_queue(const std::function<void(std::uint32_t)>& tell) const;
+  void each_queue(const std::function<void(std::uint32_t)>& tell) const {
+    for (const auto& [id, flight] : flights_) tell(flight.queue);
+  }
 
   std::size_t count(Stage stage) const { return stages_[static_cast<std::size_t>(stage)]; }
   std::size_t under_way() const { return under_way_; }  // from claiming to sent

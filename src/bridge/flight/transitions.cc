@@ -18,6 +18,33 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
+namespace {
+
+constexpr Ms kConfirmWaits{60};
+
+// Retries for a task that another instance publishes: the first pause, which then grows.
+constexpr Ms kAskAgain{25}, kAskAgainLongest{1000};
+// The row may have been read where the last commits are missing: read again after each of these, 5 s in all.
+constexpr std::array<Ms, 6> kLookPauses{Ms{100}, Ms{200}, Ms{400}, Ms{800}, Ms{1500}, Ms{2000}};
+// After this, a person gets the answer that the task is being published.
+constexpr Ms kPersonWaits{2000};
+
+// A consumer's report on a delivery of ours.
+bool is_proven(const Happening& what) {
+  const auto* failed = std::get_if<event::Failed>(&what);
+  const auto* succeeded = std::get_if<event::Succeeded>(&what);
+  return (failed != nullptr && failed->proven) || (succeeded != nullptr && succeeded->proven);
+}
+
+bool is_pressing(const Event& event) { return !std::holds_alternative<event::Confirmed>(event.what); }
+
+// Nothing in memory follows from the others: if a consumer was faster than the confirm, its report was
+// handled already.
+bool is_news(const Event& event) {
+  return is_pressing(event) && !std::holds_alternative<event::ParkedCopySent>(event.what);
+}
+
+}  // namespace
 
 LeftUnacked::LeftUnacked(io::Loop& loop, Health& health)
     : health_(health), timer_(loop, [this] { turn(); }) {}
@@ -57,34 +84,6 @@ void LeftUnacked::turn() {
     item.again();
   }
 }
-
-namespace {
-
-constexpr Ms kConfirmWaits{60};
-
-// Retries for a task that another instance publishes: the first pause, which then grows.
-constexpr Ms kAskAgain{25}, kAskAgainLongest{1000};
-// The row may have been read where the last commits are missing: read again after each of these, 5 s in all.
-constexpr std::array<Ms, 6> kLookPauses{Ms{100}, Ms{200}, Ms{400}, Ms{800}, Ms{1500}, Ms{2000}};
-// After this, a person gets the answer that the task is being published.
-constexpr Ms kPersonWaits{2000};
-
-// A consumer's report on a delivery of ours.
-bool is_proven(const Happening& what) {
-  const auto* failed = std::get_if<event::Failed>(&what);
-  const auto* succeeded = std::get_if<event::Succeeded>(&what);
-  return (failed != nullptr && failed->proven) || (succeeded != nullptr && succeeded->proven);
-}
-
-bool is_pressing(const Event& event) { return !std::holds_alternative<event::Confirmed>(event.what); }
-
-// Nothing in memory follows from the others: if a consumer was faster than the confirm, its report was
-// handled already.
-bool is_news(const Event& event) {
-  return is_pressing(event) && !std::holds_alternative<event::ParkedCopySent>(event.what);
-}
-
-}  // namespace
 
 Transitions::Transitions(const Sidecar& sidecar)
     : sidecar_(sidecar),
@@ -254,7 +253,6 @@ void Transitions::keep(Item item, const std::string& reason) {
 void Transitions::inserted(const NewTask& fresh) {
   const Task& task = fresh.task;
   if (task.kind == Kind::retry) sidecar_.attachments.failed(task);
-  count(task.rule);
   sidecar_.counts.inserted(task);
   schedule(task);
   if (fresh.holds_queue)  // a rule may have moved it
@@ -278,7 +276,6 @@ void Transitions::decided(const Decision& decision) {
   sidecar_.dispatch.changed(task);
   schedule(task);
   if (decision.child != nullptr) schedule(decision.child->task);
-  if (decision.attempt) count(decision.attempt->rule);
   sidecar_.gates.decided(decision);
   if (task.state == State::parked) {
     log::warn("parked", {{"id", task.id.value},
@@ -288,10 +285,6 @@ void Transitions::decided(const Decision& decision) {
                          {"rule", task.rule},
                          {"error", task.last_error}});
   }
-}
-
-void Transitions::count(const std::string& rule) {
-  if (!rule.empty()) ++sidecar_.counts.totals.decided_by_rule[rule];
 }
 
 void Transitions::schedule(const Task& task) {

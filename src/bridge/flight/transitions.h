@@ -153,7 +153,6 @@ class Transitions {
   void put_off(Item item, Ms pause);
   void ask_those_due();
   void schedule(const Task& task);
-  void count(const std::string& rule);
 
   const Sidecar& sidecar_;
   std::deque<Item> waiting_;

@@ -18,6 +18,32 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
+namespace {
+
+// IntakePause.
+constexpr Ms kLookForAnAnswer{250};
+constexpr int kLasts = 3;          // times the lease: after this the database's return has lasted
+constexpr int kLongestLeast = 12;  // times the lease
+
+// CrashLoop.
+constexpr std::int64_t kUnpausedStarts = 2;  // so many unfinished starts cost no pause
+constexpr std::size_t kLongestName = 48;
+constexpr const char* kStarts = "intake_starts ";
+constexpr const char* kLoopProblem = "crash_loop";
+
+// The column has 64 characters.
+std::string setting_name(const std::string& node) {
+  return kStarts +
+         (node.size() <= kLongestName ? node : "#" + std::to_string(std::hash<std::string>{}(node)));
+}
+
+std::int64_t number_in(const std::string& text) {
+  std::int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return std::max<std::int64_t>(number, 0);
+}
+
+}  // namespace
 
 Intake::Intake(const Sidecar& sidecar)
     : sidecar_(sidecar),
@@ -345,14 +371,6 @@ void Intake::note_origin(const Task& task) {
 
 // --- when nothing is taken in, and why
 
-namespace {
-
-constexpr Ms kLookForAnAnswer{250};
-constexpr int kLasts = 3;          // times the lease: after this the database's return has lasted
-constexpr int kLongestLeast = 12;  // times the lease
-
-}  // namespace
-
 IntakePause::IntakePause(const Sidecar& sidecar, IntakeHolds& holds)
     : sidecar_(sidecar), holds_(holds), timer_(sidecar.loop, [this] { look(); }) {}
 
@@ -422,27 +440,6 @@ void IntakePause::resume(BootMs now) {
                       " ms because the database did not answer: unacked messages were returned to " +
                       std::string(sidecar_.broker.name()));
 }
-
-namespace {
-
-constexpr std::int64_t kUnpausedStarts = 2;  // so many unfinished starts cost no pause
-constexpr std::size_t kLongestName = 48;
-constexpr const char* kStarts = "intake_starts ";
-constexpr const char* kLoopProblem = "crash_loop";
-
-// The column has 64 characters.
-std::string setting_name(const std::string& node) {
-  return kStarts +
-         (node.size() <= kLongestName ? node : "#" + std::to_string(std::hash<std::string>{}(node)));
-}
-
-std::int64_t number_in(const std::string& text) {
-  std::int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return std::max<std::int64_t>(number, 0);
-}
-
-}  // namespace
 
 CrashLoop::CrashLoop(const Sidecar& sidecar, IntakeHolds& holds)
     : sidecar_(sidecar),

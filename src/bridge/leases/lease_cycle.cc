@@ -14,28 +14,6 @@ bool somebody_can_publish(const std::vector<NodeRow>& live) {
   return std::ranges::any_of(live, [](const NodeRow& n) { return n.link == BrokerLink::up; });
 }
 
-}  // namespace
-
-int fair_share(int node, const std::vector<int>& live) {
-  const auto me = std::ranges::find(live, node);
-  if (me == live.end()) return 0;
-  const int n = static_cast<int>(live.size());
-  const int place = static_cast<int>(me - live.begin());
-  return kShards / n + (place < kShards % n ? 1 : 0);
-}
-
-std::vector<int> sharers(const std::vector<NodeRow>& live) {
-  const bool somebody = somebody_can_publish(live);
-  std::vector<int> ids;
-  for (const NodeRow& row : live) {
-    if (row.link != BrokerLink::lost || !somebody) ids.push_back(row.id);
-  }
-  std::ranges::sort(ids);
-  return ids;
-}
-
-namespace {
-
 constexpr int kReadings = 5;
 constexpr std::int64_t kQuickUs = 250;  // a reading that needs no better one
 
@@ -166,6 +144,24 @@ void look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& he
 }
 
 }  // namespace
+
+int fair_share(int node, const std::vector<int>& live) {
+  const auto me = std::ranges::find(live, node);
+  if (me == live.end()) return 0;
+  const int n = static_cast<int>(live.size());
+  const int place = static_cast<int>(me - live.begin());
+  return kShards / n + (place < kShards % n ? 1 : 0);
+}
+
+std::vector<int> sharers(const std::vector<NodeRow>& live) {
+  const bool somebody = somebody_can_publish(live);
+  std::vector<int> ids;
+  for (const NodeRow& row : live) {
+    if (row.link != BrokerLink::lost || !somebody) ids.push_back(row.id);
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
 
 LeaseCycle perform_cycle(LeaseCycle c, const LeaseSettings& settings, const Clock& here, Store& store) {
   Beat beat = send_beat(c, settings, here, store);

@@ -12,6 +12,14 @@ namespace {
 // The longest that a leaving shard takes no new claims while a publish of it has no answer.
 constexpr Ms kLeavingMost{3000};
 
+// After another instance's lease has expired, spread so that we do not all start in the same millisecond.
+constexpr Ms kAfterExpiry{20}, kMostSpread{300};
+// While shards change hands: the first delay, which then grows up to a tenth of the lease.
+constexpr Ms kHurry{50};
+
+// How long to wait for the answer of our first cycle if SIGTERM comes while it is under way.
+constexpr Ms kFirstCycleMost{1000};
+
 }  // namespace
 
 std::vector<int> HeldShards::list() const {
@@ -70,15 +78,6 @@ void HeldShards::plan_leaving(int many, bool all, BootMs now) {
   }
 }
 
-namespace {
-
-// After another instance's lease has expired, spread so that we do not all start in the same millisecond.
-constexpr Ms kAfterExpiry{20}, kMostSpread{300};
-// While shards change hands: the first delay, which then grows up to a tenth of the lease.
-constexpr Ms kHurry{50};
-
-}  // namespace
-
 Ms Shards::random_up_to(Ms most) {
   return Ms{std::uniform_int_distribution<std::int64_t>(0, most.count())(dice_)};
 }
@@ -98,13 +97,6 @@ void Shards::arm(const LeaseCycle* answer) {
   if (answer != nullptr && answer->link != state_.link) at = now;  // the others should learn of it at once
   timer_.start(std::max(at - now, Ms{1}));
 }
-
-namespace {
-
-// How long to wait for the answer of our first cycle if SIGTERM comes while it is under way.
-constexpr Ms kFirstCycleMost{1000};
-
-}  // namespace
 
 Shards::Shards(io::Loop& loop, StoreJobs& jobs, DbClock& clock, Settings settings, Listener listener)
     : jobs_(jobs),

@@ -45,6 +45,20 @@ Jobs::Id add_cause_jobs(Jobs& jobs) {
       {"count causes", kFoldEvery, Lane::upkeep, Jobs::Who::leader, [] { return Jobs::Work(fold); }, true});
 }
 
+// ParkedCopies.
+constexpr int kCopiesPerShard = 100;
+constexpr Ms kSendEvery{1000};
+constexpr int kBatches = 5;                                 // for each poll: 5,000 copies a second
+constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // of bodies under way, approximate
+
+std::size_t body_bytes_of(const Task& task) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(task.body_bytes, 0));
+}
+
+// CountUpkeep.
+constexpr Ms kForgetEvery{std::chrono::minutes{10}};
+constexpr int kMostForgotten = 1000;  // at a time
+
 }  // namespace
 
 Janitor::Janitor(const Sidecar& sidecar)
@@ -109,19 +123,6 @@ void Janitor::found(const WorkWaiting& waiting) {
 }
 
 // --- copies of parked tasks
-
-namespace {
-
-constexpr int kCopiesPerShard = 100;
-constexpr Ms kSendEvery{1000};
-constexpr int kBatches = 5;                                 // for each poll: 5,000 copies a second
-constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // of bodies under way, approximate
-
-std::size_t body_bytes_of(const Task& task) {
-  return static_cast<std::size_t>(std::max<std::int64_t>(task.body_bytes, 0));
-}
-
-}  // namespace
 
 ParkedCopies::ParkedCopies(const Sidecar& sidecar)
     : sidecar_(sidecar),
@@ -232,13 +233,6 @@ void ParkedCopies::done(const Task& task, bool no_queue) {
 }
 
 // --- counts of deliveries
-
-namespace {
-
-constexpr Ms kForgetEvery{std::chrono::minutes{10}};
-constexpr int kMostForgotten = 1000;  // at a time
-
-}  // namespace
 
 CountUpkeep::CountUpkeep(Jobs& jobs, const DbClock& clock, const FlowCounts& counts,
                          const NodeIdentity& identity)

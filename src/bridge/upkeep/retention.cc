@@ -20,6 +20,19 @@ constexpr int kPauses = 3;  // times as long as the step took
 
 Ms breath(Ms took) { return std::clamp(took * kPauses, kLeastBreath, kLongestBreath); }
 
+constexpr std::int64_t kPartitionsAtMost = 100;  // about
+constexpr Ms kWidthWhereOff = kDay * 30;
+constexpr Ms kAheadAtLeast = kDay * 4, kAhead = kDay * 8;
+constexpr Ms kSweepAfterMost = kDay * 7;  // the default ladder takes less than four
+
+EpochMs midnight(EpochMs t) { return {t.ms - t.ms % kDay.count()}; }
+
+// "d20261122"
+std::string name_of(EpochMs begin) {
+  const std::string date = format_utc(begin);
+  return "d" + date.substr(0, 4) + date.substr(5, 2) + date.substr(8, 2);
+}
+
 }  // namespace
 
 // --- steps, on a store thread
@@ -185,23 +198,6 @@ void Retention::tended(const Tended& step) {
 }
 
 // --- plans
-
-namespace {
-
-constexpr std::int64_t kPartitionsAtMost = 100;  // about
-constexpr Ms kWidthWhereOff = kDay * 30;
-constexpr Ms kAheadAtLeast = kDay * 4, kAhead = kDay * 8;
-constexpr Ms kSweepAfterMost = kDay * 7;  // the default ladder takes less than four
-
-EpochMs midnight(EpochMs t) { return {t.ms - t.ms % kDay.count()}; }
-
-// "d20261122"
-std::string name_of(EpochMs begin) {
-  const std::string date = format_utc(begin);
-  return "d" + date.substr(0, 4) + date.substr(5, 2) + date.substr(8, 2);
-}
-
-}  // namespace
 
 Ms partition_width(std::optional<Ms> retention) {
   if (!retention) return kWidthWhereOff;

@@ -18,6 +18,10 @@ std::string address_of(const BrokerStatus& status) {
   return status.publishing_at + " (publishing), " + status.consuming_at + " (consuming)";
 }
 
+constexpr Ms kOwnershipLookAgain{5000};  // while there is a conflict, or no answer
+constexpr int kSharedLooks = 3;
+constexpr const char* kConflict = "ownership";
+
 }  // namespace
 
 BrokerWatch::BrokerWatch(const Sidecar& sidecar, std::function<void()> given_up)
@@ -101,14 +105,6 @@ void BrokerWatch::look() {
                     status_.publishing ? "it can publish" : "no other instance can publish");
   }
 }
-
-namespace {
-
-constexpr Ms kOwnershipLookAgain{5000};  // while there is a conflict, or no answer
-constexpr int kSharedLooks = 3;
-constexpr const char* kConflict = "ownership";
-
-}  // namespace
 
 OwnershipWatch::OwnershipWatch(const Sidecar& sidecar, std::function<void(bool ours)> changed)
     : sidecar_(sidecar),
