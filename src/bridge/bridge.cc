@@ -1,9 +1,7 @@
 #include "src/bridge/bridge.h"
 
 #include <algorithm>
-#include <memory>
 #include <set>
-#include <utility>
 
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"

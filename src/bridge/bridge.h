@@ -35,9 +35,6 @@
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/broker_watch.h"
 #include "src/bridge/watch/store_watch.h"
-#include "src/core/base/time.h"
-#include "src/core/rules/policy.h"
-#include "src/io/loop.h"
 
 namespace rung::bridge {
 

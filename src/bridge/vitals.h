@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/broker.h"
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/upkeep/retention.h"

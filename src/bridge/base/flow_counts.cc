@@ -55,8 +55,7 @@ void FlowCounts::decided(const Decision& decision) {
     Queue& queue = of(decision.failed_in.empty() ? task.queue : decision.failed_in);
     ++queue[presumed ? Ended::presumed : ended_by(outcome)];
   }
-  if (decision.attempt && !decision.attempt->rule.empty())
-    ++totals.decided_by_rule[decision.attempt->rule];
+  if (decision.attempt && !decision.attempt->rule.empty()) ++totals.decided_by_rule[decision.attempt->rule];
   if (decision.was != task.state) finish(task);
 }
 

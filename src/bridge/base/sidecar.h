@@ -1,6 +1,7 @@
 // The parts of a sidecar, by reference: what one part needs of another one, it calls there. Bridge owns them
 // all; the tests' Flow has a set of its own. In its constructor a part may call the loop, the broker and the
-// table of jobs alone: the others may not be there yet. Thread: the loop's.
+// table of jobs alone: the others may not be there yet. What this file includes (the clock, tasks, rules, the
+// machine, the broker, the store, the loop) no part includes again. Thread: the loop's.
 #pragma once
 
 #include <cstddef>

@@ -12,9 +12,6 @@
 
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/jobs.h"
-#include "src/core/base/result.h"
-#include "src/core/rules/policy.h"
-#include "src/store/store.h"
 
 namespace rung::bridge {
 

@@ -5,7 +5,6 @@
 
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/flight/dispatch.h"
-#include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
 
@@ -41,7 +40,7 @@ Inserts::Inserts(const Sidecar& sidecar)
 void Inserts::add(Item item) {
   if (draining_) return refuse(item, shutting_down());
   // A person waits for the answer to what is submitted. What is due at once would be late.
-  const EpochMs soon = sidecar_.clock.latest() + kDeliveryWaits + Publishing::kAhead;
+  const EpochMs soon = sidecar_.clock.latest() + kDeliveryWaits + Dispatch::kAhead;
   const auto is_soon = [&](const NewTask& fresh) { return fresh.task.next_at && *fresh.task.next_at < soon; };
   if (!item.is_delivery() || std::ranges::any_of(item.tasks, is_soon)) linger_.skip();
   if (!item.is_delivery()) {

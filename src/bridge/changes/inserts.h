@@ -4,23 +4,14 @@
 // submit() and change().
 #pragma once
 
-#include <cstddef>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <random>
 #include <vector>
 
-#include "plugin/broker.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/transitions.h"
-#include "src/core/base/ids.h"
-#include "src/core/base/result.h"
-#include "src/core/machine/by_hand.h"
-#include "src/core/machine/machine.h"
-#include "src/core/task/task.h"
-#include "src/store/tasks.h"
 
 namespace rung::bridge {
 

@@ -12,10 +12,6 @@
 #include "src/bridge/flight/gates.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/core/base/failpoint.h"
-#include "src/core/base/result.h"
-#include "src/core/machine/headers.h"
-#include "src/core/machine/machine.h"
-#include "src/core/task/task.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -135,9 +131,7 @@ void Dispatch::forget(std::uint32_t queue, const std::string& name) {
 }
 
 bool Dispatch::can_probe(const std::string& queue) const {
-  const std::uint32_t number = sidecar_.names.find(queue);
-  return can_send() && targets_.waiting(number) > 0 &&
-         targets_.takes_gate_probe(number, sidecar_.loop.clock().boot());
+  return can_send() && targets_.has_gate_probe(sidecar_.names.find(queue), sidecar_.loop.clock().boot());
 }
 
 bool Dispatch::send_probe(const std::string& queue, int probe) {

@@ -14,16 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/broker.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/ids.h"
-#include "src/core/base/time.h"
-#include "src/core/gates/gates.h"
-#include "src/io/loop.h"
-#include "src/store/tasks.h"
 
 namespace rung::bridge {
 

@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <functional>
-#include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/gates.h"
-#include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 

@@ -11,7 +11,6 @@
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/time.h"
 #include "src/io/due_heap.h"
 
 namespace rung::bridge {

@@ -4,7 +4,6 @@
 
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/result.h"
 
 namespace rung::bridge {
 namespace {

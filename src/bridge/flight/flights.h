@@ -20,11 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plugin/broker.h"
 #include "src/bridge/base/sidecar.h"
-#include "src/core/gates/gates.h"
-#include "src/core/machine/machine.h"
-#include "src/core/rules/policy.h"
 #include "src/io/due_heap.h"
 
 namespace rung::bridge {
@@ -211,10 +207,8 @@ class Targets {
   // Takes the oldest task of a target whose gate is closed, as a breaker's probe. In quarantine it is the
   // target's probe as well. None while the target answers nothing.
   std::optional<Taken> take_gate_probe(std::uint32_t queue, BootMs now);
-  // Whether the target could take it: it answers.
-  bool takes_gate_probe(std::uint32_t queue, BootMs now) const;
-  // The tasks of one target that wait.
-  std::size_t waiting(std::uint32_t queue) const;
+  // Whether there may be one: tasks of the target wait here, and it answers.
+  bool has_gate_probe(std::uint32_t queue, BootMs now) const;
   // Takes up to `most` tasks that may go now, round-robin by queue.
   std::vector<Taken> take(std::size_t most, BootMs now);
   // The oldest task of the next target in quarantine; none while another is being probed.

@@ -1,11 +1,9 @@
 // What this instance tells of the gates of queues, and its part in their breakers.
 #include <algorithm>
 #include <memory>
-#include <utility>
 
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/gates.h"
-#include "src/core/base/result.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {

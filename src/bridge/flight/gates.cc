@@ -1,7 +1,6 @@
 #include "src/bridge/flight/gates.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "src/bridge/flight/dispatch.h"
 #include "src/core/base/failpoint.h"

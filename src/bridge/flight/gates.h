@@ -38,12 +38,6 @@
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/jobs.h"
-#include "src/core/base/ids.h"
-#include "src/core/base/time.h"
-#include "src/core/gates/gates.h"
-#include "src/core/machine/machine.h"
-#include "src/core/rules/policy.h"
-#include "src/io/loop.h"
 
 namespace rung::bridge {
 

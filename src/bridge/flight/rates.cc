@@ -8,7 +8,6 @@
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/gates.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/rules/policy.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {

@@ -1,14 +1,9 @@
 // Store calls on many rows of which one may fail for good, because of its data.
 #include <fmt/format.h>
 
-#include <cstddef>
 #include <iterator>
-#include <string>
-#include <unordered_map>
-#include <utility>
 
 #include "src/bridge/flight/transitions.h"
-#include "src/core/message/identity.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "src/bridge/base/outbox.h"
@@ -8,8 +7,6 @@
 #include "src/bridge/flight/gates.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
-#include "src/core/base/result.h"
-#include "src/core/gates/gates.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -183,18 +180,18 @@ void Targets::begin_probe(std::uint32_t queue, BootMs now) {
   probing_since_ = now;
 }
 
-bool Targets::takes_gate_probe(std::uint32_t queue, BootMs now) const {
+bool Targets::has_gate_probe(std::uint32_t queue, BootMs now) const {
   const auto it = targets_.find(queue);
-  if (it == targets_.end()) return true;
+  if (it == targets_.end()) return false;
   const Target& target = it->second;
+  if (!target.waits() && target.limited() == 0) return false;
   if (target.closed_until > now || is_silent(target, now, kSilent)) return false;
   return !target.quarantined || (!probing_ && target.under_way == 0 && target.probe_at <= now);
 }
 
 std::optional<Taken> Targets::take_gate_probe(std::uint32_t queue, BootMs now) {
-  const auto it = targets_.find(queue);
-  if (it == targets_.end() || !takes_gate_probe(queue, now)) return std::nullopt;
-  Target& target = it->second;
+  if (!has_gate_probe(queue, now)) return std::nullopt;
+  Target& target = targets_.at(queue);
   auto taken = take_oldest(target);
   while (!taken && target.limited() > 0) {
     Value* oldest = nullptr;
@@ -207,11 +204,6 @@ std::optional<Taken> Targets::take_gate_probe(std::uint32_t queue, BootMs now) {
   }
   if (taken && target.quarantined) begin_probe(queue, now);
   return taken;
-}
-
-std::size_t Targets::waiting(std::uint32_t queue) const {
-  const auto it = targets_.find(queue);
-  return it == targets_.end() ? 0 : it->second.waiting() + it->second.limited();
 }
 
 std::size_t Targets::room(const Target& target, BootMs now) const {

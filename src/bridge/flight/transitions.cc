@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <utility>
 #include <variant>
 
 #include "src/bridge/base/flow_counts.h"
@@ -52,14 +51,10 @@ LeftUnacked::LeftUnacked(io::Loop& loop, Health& health)
 void LeftUnacked::add(const IntakeSession& session, const std::string& reason, std::function<void()> again) {
   if (draining_) return;
   waiting_.push_back({session, std::move(again)});
-  tell(reason);
-  if (!timer_.active()) timer_.start(kEvery, kEvery);
-}
-
-void LeftUnacked::tell(const std::string& reason) {
   health_.set("unrecorded", std::to_string(waiting_.size()) +
                                 " deliveries or results could not be recorded; retrying every " +
                                 std::to_string(kEvery.count() / 1000) + " s: " + reason);
+  if (!timer_.active()) timer_.start(kEvery, kEvery);
 }
 
 void LeftUnacked::forget_before(const IntakeSession& session) {

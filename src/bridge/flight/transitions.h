@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -21,12 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/broker.h"
 #include "src/bridge/base/sidecar.h"
-#include "src/core/machine/machine.h"
-#include "src/core/task/task.h"
-#include "src/io/loop.h"
-#include "src/store/store.h"
 
 namespace rung::bridge {
 
@@ -93,7 +87,6 @@ class LeftUnacked {
     std::function<void()> again;
   };
   void turn();
-  void tell(const std::string& reason);
 
   Health& health_;
   std::deque<Item> waiting_;

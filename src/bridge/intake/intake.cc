@@ -11,10 +11,7 @@
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/watch/store_watch.h"
 #include "src/core/base/failpoint.h"
-#include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
-#include "src/core/machine/headers.h"
-#include "src/core/message/identity.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {

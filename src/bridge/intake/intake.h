@@ -5,27 +5,16 @@
 // list, dead letters need a check of the attached queues. Thread: the loop's.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <random>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "plugin/broker.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/changes/inserts.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/watch/attachments.h"
-#include "src/core/base/ids.h"
-#include "src/core/base/time.h"
-#include "src/core/machine/headers.h"
-#include "src/core/machine/machine.h"
-#include "src/core/task/task.h"
-#include "src/io/loop.h"
 
 namespace rung::bridge {
 

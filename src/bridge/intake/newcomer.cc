@@ -7,7 +7,6 @@
 #include "src/bridge/intake/intake.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/base/utf8.h"
-#include "src/core/message/identity.h"
 
 namespace rung::bridge {
 namespace {

@@ -10,10 +10,6 @@
 
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/jobs.h"
-#include "src/core/base/result.h"
-#include "src/core/machine/machine.h"
-#include "src/core/message/identity.h"
-#include "src/core/task/task.h"
 
 namespace rung::bridge {
 

@@ -8,7 +8,6 @@
 
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/time.h"
 #include "src/io/loop.h"
 
 namespace rung::bridge {

@@ -1,11 +1,8 @@
 // What a cycle does with the database, and who gets which shards.
 #include <algorithm>
-#include <cstddef>
-#include <utility>
 
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
-#include "src/core/task/task.h"
 
 namespace rung::bridge {
 namespace {

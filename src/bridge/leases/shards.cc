@@ -1,9 +1,7 @@
 #include "src/bridge/leases/shards.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "src/core/base/result.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {

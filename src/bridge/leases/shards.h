@@ -28,13 +28,7 @@
 #include <vector>
 
 #include "src/bridge/base/store_jobs.h"
-#include "src/core/base/health.h"
-#include "src/core/base/result.h"
-#include "src/core/base/time.h"
-#include "src/core/task/task.h"
 #include "src/io/loop.h"
-#include "src/store/store.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 

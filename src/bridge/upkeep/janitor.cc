@@ -5,7 +5,6 @@
 
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/leases/delivery_proof.h"
-#include "src/core/machine/headers.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -49,11 +48,7 @@ Jobs::Id add_cause_jobs(Jobs& jobs) {
 constexpr int kCopiesPerShard = 100;
 constexpr Ms kSendEvery{1000};
 constexpr int kBatches = 5;                                 // for each poll: 5,000 copies a second
-constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // of bodies under way, approximate
-
-std::size_t body_bytes_of(const Task& task) {
-  return static_cast<std::size_t>(std::max<std::int64_t>(task.body_bytes, 0));
-}
+constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // of messages under way, approximate
 
 // CountUpkeep.
 constexpr Ms kForgetEvery{std::chrono::minutes{10}};
@@ -168,7 +163,7 @@ std::vector<ParkedCopies::Copy> ParkedCopies::read(Store& store, const std::vect
   std::vector<TaskId> taken;
   std::size_t bytes = 0;
   for (KnownTask& known : or_throw(store.known(ids))) {
-    bytes += body_bytes_of(known.row.task);
+    bytes += message_bytes(known.row.task);
     if (!taken.empty() && bytes > room) break;
     taken.push_back(known.row.task.id);
     const TaskId id = known.row.task.id;
@@ -199,7 +194,7 @@ Outgoing ParkedCopies::outgoing_for(const Copy& copy) const {
 void ParkedCopies::send(const Copy& copy) {
   const Task& task = copy.task;
   under_way_.insert(task.id);
-  bytes_ += body_bytes_of(task);
+  bytes_ += message_bytes(task);
   const auto never = [this, task](const std::string& reason) {
     log::error("the broker refused a copy of a parked message: only the row has the message",
                {{"id", task.id.value}, {"reason", reason}});
@@ -216,13 +211,13 @@ void ParkedCopies::send(const Copy& copy) {
     // Each retry would close the channel for all others. The row has the message.
     if (result.how == PublishResult::How::rejected) return never(result.reason);
     under_way_.erase(task.id);  // retried a second later
-    bytes_ -= body_bytes_of(task);
+    bytes_ -= message_bytes(task);
     stop();
   });
 }
 
 void ParkedCopies::done(const Task& task, bool no_queue) {
-  bytes_ -= body_bytes_of(task);
+  bytes_ -= message_bytes(task);
   sidecar_.transitions.add({task.id, event::ParkedCopySent{no_queue}},
                            [this, id = task.id](const Result<Decision>& decision) {
                              under_way_.erase(id);
@@ -258,7 +253,7 @@ Jobs::Work CountUpkeep::next() {
 void CountUpkeep::fill() {
   CountBatch batch;
   for (const auto& [label, counts] : counts_.by_queue()) {
-    const Told& told = told_[label];
+    const CountBatch::Change& told = told_[label];
     CountBatch::Change change{label, counts.promised - told.promised, counts.activity() - told.activity};
     if (change.promised == PromiseCounts{} && change.activity == ActivityCounts{}) continue;
     batch.changes.push_back(std::move(change));
@@ -275,7 +270,7 @@ void CountUpkeep::fill() {
 
 void CountUpkeep::added() {
   for (const CountBatch::Change& more : pending_->changes) {
-    Told& told = told_[more.queue];
+    CountBatch::Change& told = told_[more.queue];
     told.promised += more.promised;
     told.activity += more.activity;
   }

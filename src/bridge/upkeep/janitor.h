@@ -14,7 +14,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,9 +31,6 @@
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/watch/attachments.h"
-#include "src/core/base/time.h"
-#include "src/core/rules/policy.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -120,7 +116,7 @@ class ParkedCopies {
   std::unordered_set<TaskId> recorded_;   // since the last poll: a cluster's other node may not have it yet
   std::optional<BootMs> returned_at_;     // the exchange or its queue was missing then, and since
   int batches_left_ = 0;                  // until the next poll
-  std::size_t bytes_ = 0;                 // bodies of those without an answer
+  std::size_t bytes_ = 0;                 // of those without an answer
 };
 
 // Adds what this instance has counted of promises of lateness and of activity (FlowCounts) to the database,
@@ -136,10 +132,6 @@ class CountUpkeep {
   void add() { jobs_.run(add_); }
 
  private:
-  struct Told {
-    PromiseCounts promised;
-    ActivityCounts activity;
-  };
   Jobs::Work next();
   void fill();
   void added();
@@ -150,7 +142,7 @@ class CountUpkeep {
   const FlowCounts& counts_;
   const NodeIdentity& identity_;
   const Jobs::Id add_, forget_;
-  std::map<std::string, Told> told_;  // what the database has of FlowCounts, by its label
+  std::map<std::string, CountBatch::Change> told_;  // what the database has of FlowCounts, by its label
   std::int64_t batches_ = 0;
   std::shared_ptr<const CountBatch> pending_;  // not known to be in the database
 };

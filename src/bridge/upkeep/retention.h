@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/store/system.h"
 

@@ -3,7 +3,6 @@
 #include <set>
 #include <utility>
 
-#include "src/bridge/base/flow_counts.h"
 #include "src/bridge/upkeep/janitor.h"
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"

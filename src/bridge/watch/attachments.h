@@ -23,11 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/broker.h"
 #include "src/bridge/base/sidecar.h"
-#include "src/core/base/time.h"
-#include "src/core/task/task.h"
-#include "src/store/attachments.h"
 
 namespace rung::bridge {
 

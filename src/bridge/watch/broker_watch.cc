@@ -1,6 +1,5 @@
 #include "src/bridge/watch/broker_watch.h"
 
-#include <optional>
 #include <utility>
 
 #include "src/bridge/base/flow_counts.h"

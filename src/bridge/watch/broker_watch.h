@@ -2,19 +2,15 @@
 // releases our shards while we cannot publish and another instance can. Thread: the loop's.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 
-#include "plugin/broker.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/time.h"
 #include "src/store/ownership.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 

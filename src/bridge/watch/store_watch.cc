@@ -154,12 +154,12 @@ void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store, B
       continue;
     }
     if (!error || !error->is_transient() || given_up) {
-      goes_on(away);
+      if (away) tell(away, nullptr);
       if (error) job.give_up(*error);
       return;
     }
     store.reset();
-    waits(away, *error);
+    tell(away, &*error);
     if (!pause(backoff.next())) {
       job.give_up({Error::Kind::transient, "stopping: " + error->message});
       return;
@@ -167,18 +167,9 @@ void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store, B
   }
 }
 
-void StoreThreads::waits(bool& mine, const Error& error) {
+void StoreThreads::tell(bool& away, const Error* error) {
   const std::lock_guard lock(mutex_);
-  tell(outage_.waits(mine, error));
-}
-
-void StoreThreads::goes_on(bool& mine) {
-  if (!mine) return;
-  const std::lock_guard lock(mutex_);
-  tell(outage_.goes_on(mine));
-}
-
-void StoreThreads::tell(const std::optional<Status>& status) {
+  const auto status = error != nullptr ? outage_.waits(away, *error) : outage_.goes_on(away);
   if (status) loop_.post([this, status = *status] { on_status_(status); });
 }
 

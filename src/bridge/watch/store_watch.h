@@ -17,8 +17,6 @@
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/threads.h"
-#include "src/core/base/time.h"
-#include "src/io/loop.h"
 
 namespace rung::bridge {
 
@@ -69,9 +67,8 @@ class StoreThreads final : public StoreJobs {
   void run(Lane lane);
   void perform(Lane lane, Job& job, std::unique_ptr<Store>& store, Backoff& backoff);
   std::optional<Error> attempt_once(Job& job, std::unique_ptr<Store>& store);
-  void waits(bool& mine, const Error& error);
-  void goes_on(bool& mine);
-  void tell(const std::optional<Status>& status);
+  // Of the job whose flag `away` is: it waits, for this error; nullptr: it goes on.
+  void tell(bool& away, const Error* error);
   bool pause(Ms length);  // false: stopped meanwhile
 
   io::Loop& loop_;
