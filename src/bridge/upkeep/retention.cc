@@ -119,7 +119,7 @@ Retention::Retention(Jobs& jobs, const Shards& shards, const DbClock& clock, std
     : jobs_(jobs),
       shards_(shards),
       clock_(clock),
-      keep_(keep),
+      state_{{}, keep, {}, {}},
       purge_(
           jobs.add({"purge", kPurgeEvery, Lane::retention, Jobs::Who::leader, [this] { return purge(); }})),
       tend_(jobs.add(
@@ -137,7 +137,7 @@ Jobs::Work Retention::work_of(Step step, void (Retention::*done)(const Step&)) {
 }
 
 void Retention::reload(std::optional<Ms> keep) {
-  if (std::exchange(keep_, keep) != keep) {
+  if (std::exchange(state_.keep, keep) != keep) {
     walk_at_ = {0};
     sweep_.reset();
   }
@@ -146,28 +146,29 @@ void Retention::reload(std::optional<Ms> keep) {
 }
 
 Jobs::Work Retention::purge() {
-  if (std::exchange(epoch_, shards_.epoch(0)) != epoch_) tasks_done_ = partitions_done_ = clock_.now();
-  if (!keep_) return nullptr;
+  if (std::exchange(epoch_, shards_.epoch(0)) != epoch_)
+    state_.tasks_done = state_.partitions_done = clock_.now();
+  if (!state_.keep) return nullptr;
   if (now() >= walk_at_) {
     walk_at_ = now() + kWalkEvery;
     walking_ = true;
     cursor_ = {};
   }
-  return work_of(Purged{keep_, cursor_}, &Retention::purged);
+  return work_of(Purged{state_.keep, cursor_}, &Retention::purged);
 }
 
 void Retention::purged(const Purged& step) {
   const RetentionTotals& gone = step.gone;
-  totals_.tasks += gone.tasks;
-  totals_.audit += gone.audit;
-  totals_.bulks += gone.bulks;
-  totals_.events += gone.events;
-  if (gone.tasks + gone.audit + gone.bulks + gone.events > 0) totals_.last = clock_.now();
+  state_.totals.tasks += gone.tasks;
+  state_.totals.audit += gone.audit;
+  state_.totals.bulks += gone.bulks;
+  state_.totals.events += gone.events;
+  if (gone.tasks + gone.audit + gone.bulks + gone.events > 0) state_.totals.last = clock_.now();
   went_ = went_ || gone.tasks > 0;
-  if (step.keep != keep_) return;  // another retention applies by now
+  if (step.keep != state_.keep) return;  // another retention applies by now
   cursor_ = step.cursor;
   if (step.more) return jobs_.soon(purge_, breath(step.took));
-  tasks_done_ = clock_.now();
+  state_.tasks_done = clock_.now();
   if (std::exchange(walking_, false)) sweep_ = TaskId{};
   if ((went_ || sweep_) && now() >= look_at_) jobs_.soon(tend_, Ms{0});
 }
@@ -175,16 +176,16 @@ void Retention::purged(const Purged& step) {
 Jobs::Work Retention::tend() {
   if (went_ || sweep_) look_at_ = now() + kLookSoon;
   went_ = false;
-  return work_of(Tended{keep_, std::exchange(sweep_, std::nullopt)}, &Retention::tended);
+  return work_of(Tended{state_.keep, std::exchange(sweep_, std::nullopt)}, &Retention::tended);
 }
 
 void Retention::tended(const Tended& step) {
   if (!step.dropped.empty()) {
-    ++totals_.partitions;
-    totals_.last = clock_.now();
+    ++state_.totals.partitions;
+    state_.totals.last = clock_.now();
     log::info("partition of old tasks dropped", {{"partition", step.dropped}});
   }
-  if (step.keep != keep_) return;
+  if (step.keep != state_.keep) return;
   if (!sweep_) sweep_ = step.sweep;
   if (step.more) return jobs_.soon(tend_, breath(step.took));
   if (step.busy) {
@@ -192,7 +193,7 @@ void Retention::tended(const Tended& step) {
     jobs_.soon(tend_, busy_pause_);
     busy_pause_ = std::min(busy_pause_ * 2, kLongestBusy);
   } else {
-    partitions_done_ = clock_.now();
+    state_.partitions_done = clock_.now();
     busy_pause_ = kFirstBusy;
   }
 }

@@ -38,7 +38,7 @@ class Retention {
   // Also tries again at once what has failed.
   void reload(std::optional<Ms> keep);
   // Of this instance, since its start.
-  RetentionState state() const { return {totals_, keep_, tasks_done_, partitions_done_}; }
+  const RetentionState& state() const { return state_; }
 
  private:
   struct Purged;
@@ -57,7 +57,7 @@ class Retention {
   Jobs& jobs_;
   const Shards& shards_;
   const DbClock& clock_;
-  std::optional<Ms> keep_;
+  RetentionState state_;
   const Jobs::Id purge_, tend_;
   std::uint64_t epoch_ = 0;      // of shard 0, when this instance took charge
   PurgeCursor cursor_;           // of the walk over finished tasks
@@ -67,9 +67,6 @@ class Retention {
   BootMs look_at_{0};            // for that, at the earliest
   Ms busy_pause_{kFirstBusy};    // twice as long each time that the tables were in use
   std::optional<TaskId> sweep_;  // leftovers in partitions that stay, from here on; none: not now
-
-  RetentionTotals totals_;
-  EpochMs tasks_done_, partitions_done_;
 };
 
 // --- plans: which partitions the tables of attempts and bodies must have, and what happens to old ones. Pure
