@@ -25,7 +25,7 @@ constexpr int kSweptPerShard = 100;
 constexpr std::size_t kMostInTheWay = 16;
 
 // StrandedTasks.
-constexpr Ms kLookEvery{1000}, kLookForForgottenEvery{10'000};
+constexpr Ms kLookForStrandedEvery{1000}, kLookForForgottenEvery{10'000};
 constexpr int kMostStranded = 5000;      // rows per check
 constexpr int kForgottenPerShard = 100;  // forgotten rows per check
 constexpr Ms kForgotten{60'000};         // in `publishing` under our own epoch for this long, and not tracked
@@ -214,10 +214,10 @@ std::optional<EpochMs> DueSweep::end_of_page(const std::vector<DueEntry>& rows,
 
 StrandedTasks::StrandedTasks(const Sidecar& sidecar)
     : sidecar_(sidecar),
-      write_(sidecar.table.add(
-          {"former claims", kLookEvery, Lane::sweeps, Jobs::Who::owners, [this] { return write(); }})),
-      look_(sidecar.table.add(
-          {"stranded tasks", kLookEvery, Lane::sweeps, Jobs::Who::owners, [this] { return look(); }})) {
+      write_(sidecar.table.add({"former claims", kLookForStrandedEvery, Lane::sweeps, Jobs::Who::owners,
+                                [this] { return write(); }})),
+      look_(sidecar.table.add({"stranded tasks", kLookForStrandedEvery, Lane::sweeps, Jobs::Who::owners,
+                               [this] { return look(); }})) {
   sidecar.table.add({"forgotten claims", kLookForForgottenEvery, Lane::sweeps, Jobs::Who::owners,
                      [this] { return look_for_forgotten(); }});
 }
