@@ -8,7 +8,6 @@ namespace rung::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // As the sidecar looks at its queues.
@@ -22,10 +21,6 @@ rabbit::AttachedAnswer look_at(const BrokerOptions& options, const std::string& 
                           : vhost->attached(*facts);
 }
 
-// Sets a policy of the virtual host /.
-void set_policy(const std::string& name, const json& policy) {
-  test::call_management("PUT", "/api/policies/%2f/" + percent_encode(name), policy.dump());
-}
 void clear_policy(const std::string& name) {
   test::call_management("DELETE", "/api/policies/%2f/" + percent_encode(name));
 }
@@ -135,44 +130,6 @@ TEST_F(Attach, TheQueuesOfEachGroupGoToItsPrefix) {
   amqp_.remove_place(prefix + "-us");
 }
 
-TEST_F(Attach, KeepsWhatThePolicyInEffectSays) {
-  const std::string name = queue(test::unique_name("orders"));
-  const std::string base = test::unique_name("base");
-  set_policy(base, {{"pattern", "^" + name},
-                    {"priority", 7},
-                    {"definition", {{"max-length", 100}, {"dead-letter-exchange", "nowhere"}}}});
-  policies_.push_back(base);
-  // A policy takes effect shortly after it was set.
-  ASSERT_TRUE(test::eventually([&] { return asked(name).detail.find(base) != std::string::npos; }, 120s));
-  const Ran ran = rung({"attach", name, "--json"});
-  ASSERT_EQ(ran.exit, 0) << ran.err;
-  const json said = json::parse(ran.out)["results"][0];
-  EXPECT_EQ(said["policy"]["priority"], 8);
-  EXPECT_EQ(said["policy"]["definition"],
-            (json{{"max-length", 100}, {"dead-letter-exchange", prefix + ".failed"}}));
-  EXPECT_THAT(said["detail"].get<std::string>(),
-              AllOf(HasSubstr(base), HasSubstr("previously went to nowhere")));
-  EXPECT_TRUE(dead_letter_arrives(name));
-}
-
-TEST_F(Attach, TellsWhatAQuorumQueueDoesByItself) {
-  const std::string name = queue(test::unique_name("orders"), {{"x-queue-type", "quorum"},
-                                                               {"x-delivery-limit", std::int32_t{3}},
-                                                               {"x-delayed-retry-type", "failed"},
-                                                               {"x-delayed-retry-min", std::int32_t{1000}},
-                                                               {"x-delayed-retry-max", std::int32_t{3000}}});
-  for (const char* result : {"attached", "already attached"}) {
-    const Ran ran = rung({"attach", name, "--json"});
-    ASSERT_EQ(ran.exit, 0) << ran.err;
-    const json said = json::parse(ran.out)["results"][0];
-    EXPECT_EQ(said["result"], result);
-    EXPECT_THAT(said["notes"], ::testing::ElementsAre(HasSubstr("dead letters are transferred at most once"),
-                                                      HasSubstr("RabbitMQ's own delayed retry (failed)")))
-        << said;
-  }
-  EXPECT_THAT(rung({"attach", name}).out, HasSubstr("\n  note: dead letters are transferred at most once"));
-}
-
 TEST_F(Attach, OddNames) {
   const std::string name = queue(test::unique_name("o'd d/é$(x)\\\"#^.*\tz`!"));
   const std::string other = queue(name + "more");
@@ -186,24 +143,6 @@ TEST_F(Attach, NoSuchQueueExits3) {
   const Ran ran = rung({"attach", test::unique_name("none")});
   EXPECT_EQ(ran.exit, 3);
   EXPECT_THAT(ran.err, HasSubstr("no queue"));
-}
-
-// The check that the sidecar does at its start.
-TEST_F(Attach, EveryAnswerOfTheCheck) {
-  using rabbit::Attached;
-  const std::string by_argument =
-      queue(test::unique_name("a"), {{"x-dead-letter-exchange", prefix + ".failed"}});
-  const std::string elsewhere = queue(test::unique_name("e"), {{"x-dead-letter-exchange", "dlx"}});
-  const std::string by_policy = queue(test::unique_name("p")), no = queue(test::unique_name("n"));
-  policies_.push_back(by_policy);
-  set_policy(by_policy, {{"pattern", "^" + by_policy + "$"},
-                         {"definition", json{{"dead-letter-exchange", prefix + ".failed"}}}});
-  EXPECT_TRUE(test::eventually([&] { return asked(by_policy).attached == Attached::yes_by_policy; }, 120s));
-  EXPECT_EQ(asked(by_argument).attached, Attached::yes_by_argument);
-  EXPECT_EQ(asked(no).attached, Attached::no);
-  EXPECT_EQ(asked(elsewhere).attached, Attached::no);
-  EXPECT_THAT(asked(elsewhere).detail, HasSubstr("'dlx'"));
-  EXPECT_EQ(asked(test::unique_name("none")).attached, Attached::no_such_queue);
 }
 
 }  // namespace

@@ -138,20 +138,6 @@ TEST_F(Bulks, CtrlCPausesAndResumeGoesOn) {
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE retry_id > 0"), "60");
 }
 
-TEST_F(Bulks, PauseAndAbortFromElsewhere) {
-  several(60);
-  AtTerminal slow(with_access({"fire", "--queue", "orders", "--yes", "--rate", kSlow}));
-  slow.until("] 1 of 60");
-  const Ran abort = rung({"bulk", "abort", "1"});
-  EXPECT_EQ(abort.exit, 0) << abort.err;
-  EXPECT_THAT(abort.out, HasSubstr("bulk 1 is aborted at "));
-  EXPECT_THAT(slow.until("was aborted"), HasSubstr("bulk 1 was aborted at "));
-  EXPECT_EQ(slow.exit(), 1);
-  const Ran again = rung({"bulk", "resume", "1"});
-  EXPECT_EQ(again.exit, 1);
-  EXPECT_THAT(again.err, HasSubstr("has already ended: it is aborted"));
-}
-
 // Not by the API, whose server carries out bulks.
 TEST_F(Bulks, WithoutASidecarItSaysSoAndWaits) {
   several(40);

@@ -128,16 +128,5 @@ TEST_F(ByApiAnswers, ABulkThatCannotBeWatchedGoesOn) {
                              HasSubstr("rung bulk pause 7"), Not(HasSubstr("sidecar"))));
 }
 
-TEST_F(ByApiAnswers, AListHasBounds) {
-  std::string row = R"({"retry_id": "1"})", rows = row;
-  for (int i = 0; i < 1000; ++i) rows += "," + row;
-  test::HttpScript script([&](const auto& request, std::size_t) -> test::HttpScript::Answer {
-    if (what(request) == "GET /v1/now") return kNow;
-    return {200, "{\"tasks\": [" + rows + "]}"};
-  });
-  EXPECT_THAT(from(script.url(), {"list", "--all-pages"}).err,
-              HasSubstr("a page that is longer than asked for"));
-}
-
 }  // namespace
 }  // namespace rung::cli

@@ -159,24 +159,6 @@ TEST_F(Detached, AQueueThatIsRemovedFromTheConfigKeepsItsMeaningOfSilence) {
   })) << rung().log_tail();
 }
 
-// The policy that was copied changes: the drift is shown, and attach copies it anew.
-TEST_F(Detached, ACopiedPolicyIsRefreshed) {
-  run();
-  admin.policy("base", "^orders$", {{"max-length", 10}}, 3);
-  ASSERT_TRUE(
-      eventually([&] { return admin.get("/api/queues/" + admin.vhost + "/orders")["policy"] == "base"; }));
-  ASSERT_THAT(tell("attach orders"), HasSubstr("it copies policy base"));
-  admin.policy("base", "^orders$", {{"max-length", 20}, {"message-ttl", 60000}}, 3);
-  EXPECT_THAT(tell("attached"),
-              HasSubstr("differs from policy base, which it copies: max-length is 20 there and 10 here"));
-  EXPECT_THAT(tell("doctor"), HasSubstr("differs from policy base"));
-  EXPECT_THAT(tell("attach orders"), HasSubstr("it is copied anew"));
-  EXPECT_THAT(tell("attach orders"), HasSubstr("already attached"));
-  const auto copy = admin.get("/api/policies/" + admin.vhost + "/rung-orders")["definition"];
-  EXPECT_EQ(copy,
-            (cli::json{{"dead-letter-exchange", failed()}, {"max-length", 20}, {"message-ttl", 60000}}));
-}
-
 // Nobody answers: logged once, and the sidecar stops all the same.
 TEST_F(Detached, WithoutTheManagementApi) {
   const auto management = parse_url(cli::needed("RUNG_TEST_MANAGEMENT"));
@@ -192,15 +174,6 @@ TEST_F(Detached, WithoutTheManagementApi) {
   EXPECT_EQ(log.find("cannot watch"), log.rfind("cannot watch"));
   rung().signal(SIGTERM);
   EXPECT_EQ(rung().wait_exit(), 0);
-}
-
-// The command in the log keeps what other policies say.
-TEST_F(Detached, TheHintInTheLogKeepsOtherPolicies) {
-  admin.policy("base", "^orders$", {{"max-length", 10}}, 3);
-  run();
-  ASSERT_TRUE(rung().logged("not attached: its dead letters do not come here")) << rung().log_tail();
-  EXPECT_THAT(rung().log(), HasSubstr("--priority 4"));
-  EXPECT_THAT(rung().log(), HasSubstr("max-length"));
 }
 
 }  // namespace

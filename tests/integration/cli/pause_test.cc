@@ -24,14 +24,6 @@ class PauseCommand : public CliTest {
   }
 };
 
-// RabbitMQ takes such a name, too.
-TEST_F(PauseCommand, AQueueThatIsCalledLikeAPatternIsTaken) {
-  insert(fresh("all[*]", 10min));
-  EXPECT_EQ(rung({"pause", "all[*]"}).exit, 0);
-  EXPECT_EQ(rung_json({"list", "--queue", "all[*]"})["tasks"][0]["queue"], "all[*]");
-  EXPECT_EQ(rung({"resume", "all[*]"}).exit, 0);
-}
-
 TEST_F(PauseCommand, TasksOfAPausedQueueAreNoProblem) {
   insert(fresh("orders", -1h));
   EXPECT_THAT(rung({"stats"}).err, HasSubstr("1 task is overdue by more than"));

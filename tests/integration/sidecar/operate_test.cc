@@ -140,17 +140,6 @@ TEST_F(StartRefused, ByTheDatabasesLogin) {
                "check the user and the password in store.url", "start.wait"});
 }
 
-TEST_F(StartRefused, ByAMissingGrant) {
-  const std::string user = unique_name("u").substr(0, 32);
-  db.exec("CREATE USER '" + user + "'@'%' IDENTIFIED BY 'secret'");
-  config.store_url = with(config.store_url, [&](Url& url) {
-    url.user = user;
-    url.password = "secret";
-  });
-  ends_saying({"Access denied for user '" + user, "a right is missing: GRANT it", "start.wait"});
-  db.exec("DROP USER '" + user + "'@'%'");
-}
-
 TEST_F(StartRefused, ByTheBrokersLogin) {
   config.broker_url = with(config.broker_url, [](Url& url) { url.password = "wrong"; });
   ends_saying(

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -54,13 +53,6 @@ TEST(ShellQuote, BashReadsBackWhatWasQuoted) {
   EXPECT_EQ(ran.err, "");
 }
 
-TEST(ShellQuote, LeavesPlainWordsAlone) {
-  EXPECT_EQ(rabbit::shell_quote("orders.v2_x-1"), "orders.v2_x-1");
-  EXPECT_EQ(rabbit::shell_quote("/"), "/");
-  EXPECT_EQ(rabbit::shell_quote("^orders$"), "'^orders$'");
-  EXPECT_EQ(rabbit::shell_quote("it's"), "'it'\\''s'");
-}
-
 TEST(PolicyPattern, MatchesTheNameAlone) {
   EXPECT_EQ(rabbit::policy_pattern("orders.v2"), "^orders\\.v2$");
   for (const std::string& name : odd_names()) {
@@ -98,17 +90,6 @@ sidecar::AttachPlan planned(const std::string& prefix, rabbit::QueueFacts facts,
   broker.url = "amqp://localhost/%2f";
   broker.prefix = prefix;
   return sidecar::plan_attach(broker, facts, {prefix, {}, policies, own_routes(prefix)});
-}
-
-TEST(Plan, NothingStandsYet) {
-  const sidecar::AttachPlan plan = planned("rung", {}, {});
-  EXPECT_TRUE(plan.policy);
-  EXPECT_EQ(plan.policy->name, "rung-orders");
-  EXPECT_EQ(plan.policy->pattern, "^orders$");
-  EXPECT_EQ(plan.policy->apply_to, "queues");
-  EXPECT_EQ(plan.policy->priority, 0);
-  EXPECT_EQ(json::parse(plan.policy->definition), (json{{"dead-letter-exchange", "rung.failed"}}));
-  EXPECT_EQ(plan.overridden, "");
 }
 
 TEST(Plan, TakesOverThePolicyInEffect) {
@@ -239,19 +220,6 @@ TEST(Routes, TopicPatterns) {
   EXPECT_FALSE(matches("*", ""));
   EXPECT_FALSE(matches("a.b", "a"));
   EXPECT_TRUE(matches("#.#.#", "a"));
-}
-
-TEST(ReadVhost, SaysWhereNobodyAnswers) {
-  BrokerOptions options;
-  options.url = "amqp://guest:top-secret@127.0.0.1:1/%2f";
-  options.rabbitmq.management = "http://127.0.0.1:1";
-  const auto admin = rabbit::management_admin(options, Ms{2000});
-  ASSERT_TRUE(admin);
-  const auto vhost = rabbit::read_vhost(**admin, options.prefix);
-  ASSERT_FALSE(vhost);
-  EXPECT_EQ(vhost.error().kind, Error::Kind::transient);
-  EXPECT_THAT(vhost.error().message, HasSubstr("127.0.0.1:1"));
-  EXPECT_THAT(vhost.error().message, ::testing::Not(HasSubstr("top-secret")));
 }
 
 }  // namespace

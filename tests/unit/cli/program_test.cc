@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/snapshot.h"
 
 namespace rung::cli {
 namespace {
@@ -118,96 +121,23 @@ TEST_F(Program, HelpAndVersion) {
   }
 }
 
-// The database is not reached: it is refused before.
-TEST_F(Program, AStateThatACommandIsNeverForIsRefusedAtOnce) {
-  const std::string config = good();
-  const auto refused = [&](std::vector<std::string> words) {
-    words.insert(words.end(), {"--yes", "-c", config});
-    const Ran ran = rung(words);
-    EXPECT_EQ(ran.exit, 1);
-    return ran.err;
-  };
-  EXPECT_EQ(refused({"fire", "--state", "succeeded"}),
-            "rung: fire changes only tasks that are scheduled, none that is succeeded: leave --state out\n");
-  EXPECT_THAT(refused({"fire", "--state", "parked"}), HasSubstr("`rung redrive` sends parked tasks again"));
-  EXPECT_THAT(refused({"cancel", "--queue", "orders", "--state", "cancelled,parked"}),
-              HasSubstr("none that is cancelled or parked"));
-  EXPECT_THAT(refused({"discard", "--state", "succeeded"}), HasSubstr("parked or scheduled"));
-  EXPECT_EQ(rung({"fire", "--state", "scheduled", "--yes", "-c", config}).exit, 2)
-      << "goes on to the database";
-}
-
-TEST_F(Program, MistakesAreOneLineOnStderrAndExit1) {
-  const std::vector<std::vector<std::string>> mistakes = {
-      {},
-      {"lst"},
-      {"list", "--nope"},
-      {"check", "--api", "http://127.0.0.1:1"},
-      {"list", "--ca", "ca.pem"},
-      {"list", "--state", "lost"},
-      {"list", "--limit", "0"},
-      {"show"},
-      {"attach"},
-      {"finish", "1"},
-      {"finish", "1", "--succeeded", "--failed"},
-      {"finish", "1", "--failed", "--attempt", "0"},
-      {"retry", "--state", "lost", "--yes"},
-      {"cancel", "--queue", "q", "--rate", "0"},
-      {"redrive", "1", "--to-queue", "a", "--to-exchange", "b"},
-      {"reschedule", "1"},
-      {"submit", "--body", "x", "--file", "y"},
-      {"submit", "--max-attempts", "0"},
-      {"bulk"},
-      {"bulk", "show"},
-      {"bulk", "show", "x"},
-      {"list", "--all", "--limit", "3"}};
-  for (const auto& words : mistakes) {
-    const Ran ran = rung(words);
-    EXPECT_EQ(ran.exit, 1) << ::testing::PrintToString(words);
-    EXPECT_EQ(ran.out, "") << ::testing::PrintToString(words);
+// mistakes.txt: command lines ("$ rung ..."), and under each what it says. No server is asked, and nothing is
+// printed.
+TEST_F(Program, MistakesAreToldToTheLetter) {
+  good();
+  const std::string path = RUNG_SOURCE_DIR "/tests/unit/cli/mistakes.txt";
+  std::istringstream lines(test::text_of_file(path));
+  std::string said;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("$ rung")) continue;
+    const Ran ran =
+        run_program({"sh", "-c", "cd " + folder_.string() + " && " RUNG_TEST_PROGRAM + line.substr(6)});
+    EXPECT_EQ(ran.exit, 1) << line;
+    EXPECT_EQ(ran.out, "") << line;
     EXPECT_EQ(count_lines(ran.err), 1U) << ran.err;
-    EXPECT_THAT(ran.err, AllOf(HasSubstr("rung: "), HasSubstr("--help)")));
+    said += (said.empty() ? "" : "\n") + line + "\n" + ran.err;
   }
-}
-
-TEST_F(Program, AWordThatIsNoCommandIsNamed) {
-  EXPECT_EQ(rung({"list", "--queu", "orders"}).err,
-            "rung: unknown option --queu: did you mean --queue? (see rung list --help)\n");
-  EXPECT_THAT(rung({"finish", "1", "--suceeded"}).err,
-              HasSubstr("unknown option --suceeded: did you mean --succeeded?"));
-  EXPECT_THAT(rung({"list", "--state", "parkd"}).err, HasSubstr("did you mean parked?"));
-  EXPECT_EQ(rung({"lst"}).err, "rung: unknown command \"lst\": did you mean list? (see rung --help)\n");
-  EXPECT_EQ(rung({"bulk", "pausse", "7"}).err,
-            "rung: unknown command \"pausse\": did you mean pause? (see rung bulk --help)\n");
-  EXPECT_EQ(rung({"frobnicate"}).err, "rung: unknown command \"frobnicate\" (see rung --help)\n");
-}
-
-TEST_F(Program, WhatNoServerNeedsToBeAskedFor) {
-  const std::pair<std::vector<std::string>, std::string> mistakes[] = {
-      {{"cancel"}, "no tasks selected"},
-      {{"cancel", "1", "--queue", "q"}, "cannot be combined"},
-      // A filter without a condition would be for all tasks.
-      {{"cancel", "--queue", "", "--yes"}, "--queue: is empty: give a value, or leave the option out"},
-      {{"discard", "--error", "", "--yes"}, "--error: is empty"},
-      {{"fire", "--state", "", "--yes"}, "--state: "},
-      {{"finish", "--succeeded", "--due-before", "", "--yes"}, "--due-before: "},
-      {{"cancel", "--outcome-unknown=false", "--yes"}, "no tasks selected"},
-      {{"list", "--tag", ""}, "--tag: is empty"},
-      {{"redrive", "1", "--to-queue", ""}, "--to-queue: is empty"},
-      {{"cancel", "--header", "a=1", "--header", "a=2", "--yes"}, "--header a: given twice"},
-      {{"cancel", "1", "--dry-run"}, "needs a filter"},
-      {{"fire", "--queue", "q"}, "use --yes"},
-      {{"reschedule", "1", "--delay", "soon"}, "--delay: "},
-      {{"submit", "--jsonl", "x", "--queue", "q"}, "--queue cannot be combined with --jsonl"},
-      {{"finish", "1", "--succeeded", "--error", "x"}, "--error needs --failed"},
-  };
-  for (const auto& [words, what] : mistakes) {
-    const Ran ran = rung(words);
-    EXPECT_EQ(ran.exit, 1) << what;
-    EXPECT_EQ(ran.out, "") << what;
-    EXPECT_EQ(count_lines(ran.err), 1U) << ran.err;
-    EXPECT_THAT(ran.err, HasSubstr(what));
-  }
+  test::expect_snapshot(path, said);
 }
 
 // A value is never taken for one.
@@ -225,14 +155,6 @@ TEST_F(Program, AFormerNameOfAnOptionIsTaken) {
   }
   EXPECT_EQ(rung({"attach", "--all", "-c", config, "--group", "nodes"}).err.find("include-ended"),
             std::string::npos);
-}
-
-TEST_F(Program, CheckPrintsTheLadders) {
-  const Ran ran = rung({"check", "-c", good()});
-  EXPECT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("ladder default: 9 levels"));
-  const Ran answer = rung({"check", "--json", "-c", good()});
-  EXPECT_EQ(nlohmann::json::parse(answer.out)["ladders"][0]["delays_ms"][0], 5000);
 }
 
 // A token that only the sidecar's user may read keeps nobody from the database, and no CI from checking.
@@ -296,6 +218,7 @@ TEST_F(Program, ServicesThatAreAwayExit2) {
                                              {"cancel", "1"},
                                              {"retry", "1"},
                                              {"finish", "1", "--failed"},
+                                             {"fire", "--state", "scheduled", "--yes"},
                                              {"stats"},
                                              {"nodes"}}) {
     std::vector<std::string> with = words;
@@ -321,14 +244,6 @@ TEST_F(Program, AttachPrintAsksNobody) {
             "rabbitmqctl set_policy -p / --apply-to queues 'rung-it'\\''s' '^it'\\''s$' "
             "'{\"dead-letter-exchange\":\"rung.failed\"}'\n");
   EXPECT_EQ(ran.err, "");
-}
-
-TEST_F(Program, AttachRefusesItsOwnQueues) {
-  EXPECT_EQ(rung({"attach", "rung.failed", "-c", good()}).exit, 1);
-}
-
-TEST_F(Program, WordsThatAreNoTimes) {
-  EXPECT_EQ(rung({"stats", "--max-overdue", "soon", "-c", good()}).exit, 1);
 }
 
 TEST_F(Program, CompletionIsAValidScriptAndCompletes) {

@@ -40,12 +40,6 @@ std::string next(const TaskRow& r, std::optional<Silence::Means> silence = Silen
   return what_next(task, kShownAt);
 }
 
-TEST(WhatNext, Scheduled) {
-  TaskRow r = row(State::scheduled);
-  r.task.next_at = kShownAt + 9min;
-  EXPECT_EQ(next(r), "scheduled: level 2 of 9, due 2026-11-21 17:14:00.123 UTC (in 9m)");
-}
-
 TEST(WhatNext, AwaitingSaysWhatSilenceMeans) {
   TaskRow r = row(State::awaiting);
   r.task.next_at = kShownAt + 5min;
@@ -103,36 +97,6 @@ TEST(WhatNext, ADelayGoesToItsTarget) {
   r.task.state = State::succeeded;
   r.task.finished_at = kShownAt;
   EXPECT_THAT(next(r), HasSubstr("59s after it was received"));
-}
-
-TEST(Destination, QueueOrExchangeOrNothing) {
-  TaskRow row;
-  Task& task = row.task;
-  const auto shown = [&] { return destination(api::to_json(row)); };
-  EXPECT_EQ(shown(), "-");
-  task.exchange = "shop";
-  task.routing_key = "created";
-  EXPECT_EQ(shown(), "-") << "where it was published to is not where it goes";
-  task.by_exchange = true;
-  EXPECT_EQ(shown(), "shop > created");
-  task.queue = "invoices";
-  EXPECT_EQ(shown(), "invoices");
-}
-
-TEST(DueCell, ByState) {
-  TaskRow r = row(State::scheduled);
-  Task& task = r.task;
-  const auto shown = [&] { return due_cell(api::to_json(r), kShownAt); };
-  EXPECT_EQ(shown(), "-");
-  task.next_at = kShownAt + 252s;
-  EXPECT_EQ(shown(), "in 4m12s");
-  task.next_at = kShownAt - 3s;
-  EXPECT_EQ(shown(), "3s late");
-  task.state = State::awaiting;
-  task.next_at = kShownAt + 2min;
-  EXPECT_EQ(shown(), "silence in 2m");
-  task.state = State::parked;
-  EXPECT_EQ(shown(), "-");
 }
 
 // The first error is what the message brought, whatever has become of it since.

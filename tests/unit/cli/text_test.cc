@@ -27,24 +27,6 @@ TEST(Humanise, TwoUnitsAtMost) {
   EXPECT_EQ(humanise(51h + 59min), "2d3h");
 }
 
-TEST(Grouped, ByThousands) {
-  EXPECT_EQ(grouped(0), "0");
-  EXPECT_EQ(grouped(999), "999");
-  EXPECT_EQ(grouped(1000), "1,000");
-  EXPECT_EQ(grouped(1234567), "1,234,567");
-  EXPECT_EQ(grouped(-123), "-123");
-  EXPECT_EQ(grouped(-1234), "-1,234");
-}
-
-TEST(Relative, SaysWhichWay) {
-  const EpochMs now{1'000'000};
-  EXPECT_EQ(relative(now + 252s, now), "in 4m12s");
-  EXPECT_EQ(relative(now - 252s, now), "4m12s ago");
-  EXPECT_EQ(relative(now + 499ms, now), "now");
-  EXPECT_EQ(relative(now - 499ms, now), "now");
-  EXPECT_EQ(relative(now + 500ms, now), "in 500ms");
-}
-
 TEST(Width, CountsColumns) {
   EXPECT_EQ(width("orders"), 6U);
   EXPECT_EQ(width("é"), 1U);
@@ -76,23 +58,6 @@ TEST(Shorten, CutsOnCharacters) {
   EXPECT_EQ(shorten("orders", 0), "orders");
   EXPECT_EQ(shorten("注文注文", 5), "注文…");
   EXPECT_EQ(shorten("注文注文", 4), "注…");
-}
-
-TEST(Table, Aligns) {
-  Table table({{"NAME", Table::Align::left}, {"N", Table::Align::right}, {"ERROR", Table::Align::left}});
-  table.row({"a", "1", "boom"});
-  table.row({"grüße", "100", ""});
-  EXPECT_EQ(table.str({}),
-            "NAME     N  ERROR\n"
-            "a        1  boom\n"
-            "grüße  100\n");
-}
-
-TEST(Table, CutsTheLastColumnToTheTerminal) {
-  Table table({{"ID", Table::Align::left}, {"ERROR", Table::Align::left}});
-  table.row({"1", std::string(200, 'x')});
-  const std::string out = table.str({.colour = false, .width = 40});
-  EXPECT_EQ(out.substr(out.find('\n') + 1), "1   " + std::string(35, 'x') + "…\n");
 }
 
 TEST(Table, LeavesOutWhatIsSparedWhereTheTerminalIsNarrow) {
@@ -129,17 +94,6 @@ TEST(Text, WithUtcEachTimeIsATimestamp) {
   set_time_style(TimeStyle::relative);
   EXPECT_EQ(age(now - 252s, now), "4m12s");
   EXPECT_EQ(moment(now - 252s, now), "2025-11-25 07:31:33.123 UTC (4m12s ago)");
-}
-
-TEST(Text, LongTextIsBrokenIntoLines) {
-  using Lines = std::vector<std::string>;
-  EXPECT_EQ(wrapped("one two three", 7, 9), (Lines{"one two", "three"}));
-  EXPECT_EQ(wrapped("abcdefghij", 4, 9), (Lines{"abcd", "efgh", "ij"}));
-  EXPECT_EQ(wrapped("a bcdefghij", 6, 9), (Lines{"a bcde", "fghij"}))
-      << "a break there would waste most of the line";
-  EXPECT_EQ(wrapped("one two three four", 7, 2), (Lines{"one two", "three …"}));
-  EXPECT_EQ(wrapped("one two", 0, 9), (Lines{"one two"}));
-  EXPECT_EQ(wrapped("", 5, 9), (Lines{""}));
 }
 
 TEST(Table, GivesTheLastColumnTheRoomThatIsThere) {

@@ -1,6 +1,4 @@
 // A config that has only the API of an instance.
-#include <sys/stat.h>
-
 #include "tests/unit/config/fixture.h"
 
 namespace rung {
@@ -76,18 +74,6 @@ TEST_F(ConfigOfAnApi, ATokenIsNotSentInPlainText) {
     EXPECT_EQ(with_token(url), "") << url;
   for (const char* url : {"http://rung.example:8025", "http://127.example", "http://127.0.0.1.example"})
     EXPECT_THAT(with_token(url), HasSubstr("would send the token in plain text: use https://")) << url;
-}
-
-TEST_F(ConfigOfAnApi, ATokenFileThatOthersCanReadIsWarnedOf) {
-  const std::string file = write("token", "geheim");
-  for (const auto& [mode, warnings] : {std::pair{0640, 0U}, std::pair{0644, 1U}}) {
-    ASSERT_EQ(chmod(file.c_str(), static_cast<mode_t>(mode)), 0);
-    const LoadedConfig loaded =
-        load_for(ConfigFor::check, "api: { url: \"https://h\", token_file: token }\n");
-    ASSERT_EQ(loaded.warnings.size(), warnings);
-    for (const ConfigProblem& warning : loaded.warnings)
-      EXPECT_THAT(warning.what, HasSubstr("api.token_file is secret, and every user"));
-  }
 }
 
 TEST_F(ConfigOfAnApi, PlainHttpElsewhereIsWarnedOf) {

@@ -5,30 +5,8 @@ namespace rung {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 class ConfigDescription : public ConfigTest {};
-
-TEST_F(ConfigDescription, OfTheDefaultLadder) {
-  EXPECT_EQ(describe(good(kServers)),
-            "ladder default: 9 levels\n"
-            "  level  delay  since first failure\n"
-            "      1     5s                   5s\n"
-            "      2    30s                  35s\n"
-            "      3     1m                1m35s\n"
-            "      4    10m               11m35s\n"
-            "      5    30m               41m35s\n"
-            "      6     1h             1h41m35s\n"
-            "      7     6h             7h41m35s\n"
-            "      8     1d           1d7h41m35s\n"
-            "      9     2d           3d7h41m35s\n"
-            "\nqueues\n"
-            "  queue        ladder   silence after a retry  parked\n"
-            "  (any other)  default  succeeded after 10m    keep\n"
-            "\ntargets: message headers may name any queue or exchange; "
-            "broker.targets.allow restricts this\n"
-            "results: retry-token is required\n");
-}
 
 TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
   EXPECT_EQ(describe(good("broker: { url: \"amqp://h\", prefix: shop }\n"
@@ -64,19 +42,6 @@ TEST_F(ConfigDescription, OfDelays) {
   EXPECT_THAT(text, HasSubstr("\ndelayed exchanges\n"
                               "  published to  forwarded to\n"
                               "  my-delayed    my-exchange\n"));
-}
-
-TEST_F(ConfigDescription, ShowsReadyLaddersWhereTheyAreUsed) {
-  const auto text =
-      describe(good(kServers + "queues: { a: { ladder: quick }, default: { ladder: patient } }\n"));
-  EXPECT_THAT(text, HasSubstr("ladder quick: 5 levels\n"));
-  EXPECT_THAT(text, HasSubstr("ladder patient: 9 levels, jitter 10%\n"));
-  EXPECT_THAT(text, HasSubstr("ladder default: 9 levels\n"));
-  EXPECT_THAT(text, Not(HasSubstr("webhook")));
-  EXPECT_THAT(text, HasSubstr("  (any other)  patient  "));
-  EXPECT_THAT(text, Not(HasSubstr("\n  default ")));
-  // One of the file's own is always shown.
-  EXPECT_THAT(describe(good(kServers + "ladders: { quick: [9s] }\n")), HasSubstr("ladder quick: 1 level\n"));
 }
 
 TEST_F(ConfigDescription, LetsNoControlCharacterThrough) {

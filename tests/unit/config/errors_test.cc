@@ -128,43 +128,6 @@ TEST_F(ConfigErrors, LinesAreWholeWhateverIsQuoted) {
   EXPECT_THAT(problem("lease: " + std::string(500, '9') + "x\n").size(), testing::Lt(200u));
 }
 
-TEST_F(ConfigErrors, GarbageNeverCrashes) {
-  auto random = seeded();
-  const std::string whole =
-      kServers +
-      "lease: 10s\nladders:\n  a: [5s, &x 1m, *x]\n  b: { base: 1s, factor: 2, levels: 3, jitter: 20% }\n"
-      "queues:\n  q: { ladder: a, success: { presumed_after: 1m } }\n";
-  constexpr std::string_view kLikely = "{}[]:,-&*!|>'\"%@`#? \n\t${}a0.\xff\x00";
-  const auto pick = [&](std::size_t n) {
-    return static_cast<std::size_t>(between(random, 0, static_cast<std::int64_t>(n) - 1));
-  };
-  int broken = 0;
-  for (int i = 0; i < 1000; ++i) {
-    std::string text = whole;
-    for (auto n = between(random, 1, 6); n > 0; --n) {
-      const auto at = pick(text.size());
-      switch (between(random, 0, 2)) {
-        case 0:
-          text[at] = kLikely[pick(kLikely.size())];
-          break;
-        case 1:
-          text.insert(at, 1, kLikely[pick(kLikely.size())]);
-          break;
-        default:
-          text.erase(at, static_cast<std::size_t>(between(random, 1, 5)));
-      }
-    }
-    const auto loaded = load(text);
-    broken += loaded.ok() ? 0 : 1;
-    ASSERT_EQ(describe(loaded.config).empty(), !loaded.ok()) << text;
-    for (const auto& problem : loaded.problems) {
-      ASSERT_FALSE(problem.what.empty()) << text;
-      ASSERT_EQ(problem.what.find('\n'), std::string::npos) << text;
-    }
-  }
-  EXPECT_GT(broken, 50);
-}
-
 // On a bad day somebody looks at the tasks while the file is being mended.
 TEST_F(ConfigErrors, ElsewhereDoNotStopWhoOnlyReads) {
   for (const std::string mistake : {"queues: { orders: { lader: fast } }\n", "queues:\n  *: {}\n",

@@ -18,13 +18,6 @@ class ConfigGates : public ConfigTest {
   GateRules gate(const std::string& text) const {
     return good(kServers + orders(text)).rules->queue("orders").gate;
   }
-  // The only error of a queue with this gate, without its position and "queues.orders.gate.".
-  std::string of(const std::string& text) const {
-    const std::string whole = problem(orders(text));
-    const std::string path = "queues.orders.gate.";
-    EXPECT_THAT(whole, HasSubstr(path));
-    return whole.substr(whole.find(path) + path.size());
-  }
 };
 
 TEST_F(ConfigGates, Rates) {
@@ -97,22 +90,6 @@ TEST_F(ConfigGates, WarnsWhereSilenceIsTheOnlyAnswer) {
       warnings(kServers + "defaults: { gate: { breaker: {} }, success: { reported_within: 5m } }\n"
                           "queues: { orders: { success: { presumed_after: 1h } }, mails: {} }\n"),
       ElementsAre(HasSubstr("queues.orders.gate.breaker: a delivery without an answer for 1h counts")));
-}
-
-TEST_F(ConfigGates, ValuesFromTheEnvironmentAreNotShown) {
-  env("RUNG_TEST_GATE", "geheim");
-  for (const std::string key : {"rate: ", "window: { zone: UTC, allow: ",
-                                "window: { allow: \"08:00-18:00\", zone: ", "breaker: { wait: "}) {
-    const std::string end = key.find('{') != std::string::npos ? " }" : "";
-    EXPECT_THAT(of(key + "\"${RUNG_TEST_GATE}\"" + end),
-                testing::AllOf(HasSubstr("RUNG_TEST_GATE"), Not(HasSubstr("geheim"))));
-  }
-  env("RUNG_TEST_GATE", "Asia/Tokio");  // nor what is like them
-  EXPECT_THAT(of("window: { allow: \"08:00-18:00\", zone: \"${RUNG_TEST_GATE}\" }"),
-              testing::AllOf(HasSubstr("RUNG_TEST_GATE"), Not(HasSubstr("Tok"))));
-  env("RUNG_TEST_GATE", "7531");
-  EXPECT_EQ(of("rate: \"${RUNG_TEST_GATE}\""),
-            "rate: the value of \"${RUNG_TEST_GATE}\" has no unit: write e.g. 200/s, 200/m or 200/h");
 }
 
 TEST_F(ConfigGates, CheckPrintsThem) {

@@ -97,14 +97,6 @@ TEST_F(ConfigPatterns, AQueueThatIsCalledLikeAKeyIsSuspected) {
   EXPECT_THAT(warnings(kServers + "queues:\n  ladder: { ladder: default }\n"), IsEmpty());
 }
 
-TEST_F(ConfigPatterns, AFileThatOthersCanReadIsNamedOnce) {
-  write("secret", "x\n");
-  std::filesystem::permissions(path("secret"), std::filesystem::perms{0644});
-  EXPECT_THAT(warnings("broker: { url: \"amqp://u@h\", password_file: secret }\n"
-                       "store: { url: \"mysql://u@h/s\", password_file: secret }\n"),
-              ElementsAre(HasSubstr("every user of this machine can read")));
-}
-
 TEST_F(ConfigPatterns, NodePlaceholders) {
   std::array<char, 256> host{};
   ASSERT_EQ(gethostname(host.data(), host.size() - 1), 0);

@@ -1,8 +1,6 @@
 // From the file to the values that the other rooms use.
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "levels/ready.h"
 #include "tests/unit/config/fixture.h"
 
@@ -46,28 +44,6 @@ queues:
     ladder: webhook
     success: { reported_within: 5m }       # silence means failure: next level
 )";
-
-// Where its token is not: the sidecar doesn't start without it, and nobody else has a need of it.
-TEST_F(ConfigRules, TheContractsExampleNeedsItsTokenForTheSidecarAlone) {
-  ASSERT_FALSE(std::filesystem::exists("/etc/rung/token")) << "this machine has the example's own file";
-  const std::string file = write("rung.yaml", kContractsExample);
-  const std::string what = file +
-                           ":3:49: http.token_file: \"/etc/rung/token\" cannot be read: No such file "
-                           "or directory";
-  const auto sidecar = load_config(file);
-  ASSERT_EQ(sidecar.problems.size(), 1u);
-  EXPECT_EQ(sidecar.problems[0].str(), what);
-  const auto check = load_config(file, ConfigFor::check);
-  EXPECT_TRUE(check.ok());
-  ASSERT_EQ(check.warnings.size(), 1u);
-  EXPECT_EQ(check.warnings[0].str(), what + "; `rung run` will not start");
-  for (const ConfigFor purpose : {ConfigFor::database, ConfigFor::broker}) {
-    const auto loaded = load_config(file, purpose);
-    EXPECT_TRUE(loaded.ok());
-    EXPECT_TRUE(loaded.warnings.empty());
-    EXPECT_EQ(loaded.config.node, "sidecar-1");
-  }
-}
 
 TEST_F(ConfigRules, FilesAreLookedAtByThoseWhoNeedThem) {
   const std::string file =

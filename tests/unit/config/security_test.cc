@@ -56,14 +56,27 @@ TEST_F(ConfigSecurity, APasswordInAFileThatOthersMayRead) {
       IsEmpty());
 }
 
-TEST_F(ConfigSecurity, ATokenFileThatOthersMayRead) {
-  const std::string token = write("token", "abcdefgh\n");
-  const std::string text = kServers + "http: { token_file: token }\n";
-  fs::permissions(token, fs::perms{0604});
-  EXPECT_THAT(warnings(text), ElementsAre(AllOf(HasSubstr("http.token_file is secret"), HasSubstr(token),
-                                                HasSubstr("chmod 640"))));
-  fs::permissions(token, fs::perms{0640});
-  EXPECT_THAT(warnings(text), IsEmpty());
+TEST_F(ConfigSecurity, SecretFilesThatOthersMayRead) {
+  const std::string secret = write("secret", "abcdefghijklmnop\n"),
+                    people = write("people", "- { name: a, role: admin, token: ponmlkjihgfedcba }\n");
+  const std::pair<std::string, std::string> texts[] = {
+      {"http.token_file", kServers + "http: { token_file: secret }\n"},
+      {"http.tokens_file", kServers + "http: { tokens_file: people }\n"},
+      {"api.token_file", "api: { url: \"https://h\", token_file: secret }\n"},
+      // Once, though two keys name it.
+      {"broker.password_file",
+       "broker: { url: \"amqp://u@h\", password_file: secret }\n"
+       "store: { url: \"mysql://u@h/s\", password_file: secret }\n"}};
+  for (const auto& [key, text] : texts) {
+    const std::string& file = key == "http.tokens_file" ? people : secret;
+    fs::permissions(file, fs::perms{0640});
+    EXPECT_THAT(warnings(text), IsEmpty()) << key;
+    fs::permissions(file, fs::perms{0604});
+    EXPECT_THAT(warnings(text),
+                ElementsAre(AllOf(HasSubstr(key + " is secret"), HasSubstr("every user of this machine"),
+                                  HasSubstr("chmod 640 " + file))))
+        << key;
+  }
 }
 
 TEST_F(ConfigSecurity, AQueueNamedDefault) {

@@ -155,15 +155,6 @@ TEST_F(ConfigTokens, BesideTheOtherFilesOrInsteadOfThem) {
               HasSubstr("http.tokens_file: a has the same token as http.token_file"));
 }
 
-TEST_F(ConfigTokens, OthersMayReadIt) {
-  const std::string file = write("tokens", entry("name: a, role: admin"));
-  std::filesystem::permissions(file, std::filesystem::perms{0604});
-  const auto warnings = load(kServers + kKey).warnings;
-  ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_THAT(warnings[0].str(),
-              AllOf(HasSubstr("http.tokens_file is secret"), HasSubstr("chmod 640 " + file)));
-}
-
 TEST_F(ConfigTokens, AVariable) {
   env("RUNG_TEST_TOKEN", kToken);
   EXPECT_EQ(people("- { name: a, role: admin, token: \"${RUNG_TEST_TOKEN}\" }\n")[0].digest, sha256(kToken));
