@@ -61,8 +61,6 @@ Fiber::~Fiber() {
   spare.push_back(std::move(stack_));
 }
 
-Fiber& Fiber::current() { return *running; }
-
 void Fiber::enter() { running->run(); }
 
 void Fiber::run() {

@@ -27,8 +27,6 @@ class Fiber {
   void cancel();
   bool done() const { return done_; }
 
-  // The running fiber. REQUIRES: called within a fiber.
-  static Fiber& current();
   // Returns to the caller of resume().
   void wait();
 

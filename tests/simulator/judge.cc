@@ -1,7 +1,6 @@
 #include "tests/simulator/judge.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <ranges>
 #include <utility>
@@ -22,11 +21,7 @@ void Judge::broken(const std::string& promise, int message) { world_.broken(prom
 
 // --- what people and programs report
 
-void Judge::accepted(int message) {
-  Entry& entry = entries_[message];
-  entry.accepted = true;
-  entry.at = world_.events.now();
-}
+void Judge::accepted(int message) { entries_[message].accepted = true; }
 
 std::int64_t Judge::reading() const {
   Us behind = 0;
@@ -98,11 +93,10 @@ bool Judge::is_parked_copy(const Message& delivery) const {
 void Judge::asked(TaskId id, const Happening& what) {
   Facts& facts = facts_[id];
   const std::int64_t now = world_.wall->us() / kMs * kMs;
-  const Us at = world_.events.now();
   if (std::holds_alternative<event::Fire>(what) || std::holds_alternative<event::Redrive>(what)) {
-    facts.hands.push_back({at, now});
+    facts.by_hand_us.push_back(now);
   } else if (const auto* moved = std::get_if<event::Reschedule>(&what)) {
-    facts.hands.push_back({at, moved->at ? moved->at->ms * kMs : now + moved->delay.count() * kMs});
+    facts.by_hand_us.push_back(moved->at ? moved->at->ms * kMs : now + moved->delay.count() * kMs);
   } else if (const auto* finish = std::get_if<event::Finish>(&what)) {
     (finish->succeeded ? facts.succeeded_by_hand : facts.failed_by_hand) = true;
   } else {
@@ -133,7 +127,7 @@ void Judge::stepped(Us by) {
   for (auto& [number, entry] : entries_) move(entry.due_us);
   for (auto& [id, facts] : facts_) {
     for (auto& [attempt, due] : facts.may_be) move(due);
-    for (Facts::Hand& hand : facts.hands) move(hand.due_us);
+    for (std::int64_t& due : facts.by_hand_us) move(due);
   }
 }
 

@@ -58,7 +58,6 @@ class Judge final : public Watcher {
   // Judges the tasks that ended before then, and forgets them. Returns the parked ones, which are kept: they
   // wait for a person.
   std::vector<TaskId> judge_ended(EpochMs before);
-  const std::map<int, Entry>& entries() const { return entries_; }
   const std::map<TaskId, Facts>& facts() const { return facts_; }
   std::vector<TaskId> tasks_of(int message) const;
   bool is_for(int message, const std::string& queue) const;

@@ -1,6 +1,5 @@
 // What the judge checks of messages on their way: written, arrived, returned, acked.
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <ranges>
 #include <utility>
@@ -121,7 +120,7 @@ void Judge::judge_arrival(TaskId id, Facts& facts, const Message& message, std::
     return broken("attempts are not multiplied: nothing ended attempt " + std::to_string(attempt - 1),
                   number);
   std::int64_t due = cause == facts.may_be.end() ? 0 : cause->second;
-  for (const Facts::Hand& hand : facts.hands) due = std::min(due, hand.due_us);
+  for (const std::int64_t by_hand : facts.by_hand_us) due = std::min(due, by_hand);
   if (facts.failed_by_hand) due = 0;
   const auto history = store_->history(id);
   for (const AttemptRow& row : *history) {

@@ -19,11 +19,9 @@ inline constexpr std::int64_t kNever = INT64_MAX;
 
 // One message: what its producer knows.
 struct Entry {
-  std::string queue;
   bool has_id = false;      // it has a message-id: taken in twice, it makes one row
   bool accepted = false;    // the broker, or Rung, has accepted it
   std::int64_t due_us = 0;  // earliest time of its first delivery, by the database's clock
-  Us at = 0;
   std::vector<TaskId> tasks;
   int may_have = 1;  // so many tasks: one, and what became of edits and of its parked copies' failures
   // Of its parked copies: the tokens of those whose failure was acked; how often one has reopened its task.
@@ -48,10 +46,6 @@ struct Facts {
     int attempt = 0, node = 0;
     std::uint64_t epoch = 0;
   };
-  struct Hand {  // a person changed its due time
-    Us at = 0;
-    std::int64_t due_us = 0;
-  };
 
   int message = 0;
   std::string body;                              // that it is delivered with
@@ -65,7 +59,7 @@ struct Facts {
   // Its copies in rung.parked, by retry-token: since one has failed, when the task may come again.
   std::map<std::string, std::optional<std::int64_t>> copies;
   std::vector<Claim> claims;
-  std::vector<Hand> hands;
+  std::vector<std::int64_t> by_hand_us;  // the due times that people gave it
   bool failed_by_hand = false, succeeded_by_hand = false, given_up = false, replaced = false;
   std::optional<Us> cancelled_at;  // according to an answer, or a commit
 

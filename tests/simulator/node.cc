@@ -41,7 +41,7 @@ void Node::start() {
   if (life_) return;
   world_.events.mix("start");
   world_.events.mix(name_);
-  draining_ = cut_short_ = false;
+  draining_ = false;
   steps_left_ = 0;
   life_ = std::make_unique<Life>(*this, dice_.between(1, 1'000'000) * kSecond + dice_.between(0, 999'999));
   Life& life = *life_;
@@ -181,10 +181,7 @@ void Node::drain(std::function<void()> ended) {
     });
   };
   life_->bridge->drain(end);
-  world_.events.after(kDrain, process, [this, end] {
-    cut_short_ = true;
-    life_->bridge->give_back(end);
-  });
+  world_.events.after(kDrain, process, [this, end] { life_->bridge->give_back(end); });
   world_.events.after(kDrain + kGiveBack, process, end);
 }
 
@@ -201,10 +198,6 @@ std::string Node::state() const {
       (vitals.database ? "there" : "away") + ", " + life_->jobs->state() + "; " + life_->broker->state();
   for (const HealthProblem& problem : vitals.problems) out += "; " + problem.name + ": " + problem.detail;
   return out;
-}
-
-void Node::look() {
-  if (life_) most_loaded_ = std::max(most_loaded_, life_->bridge->vitals().loaded);
 }
 
 }  // namespace rung::sim

@@ -32,17 +32,14 @@ class Node {
 
   bool alive() const { return life_ != nullptr; }
   bool serves() const { return life_ && !life_->process->paused && !draining_; }
-  bool draining() const { return draining_; }
-  bool was_cut_short() const { return cut_short_; }  // its drain was ended by force
   bridge::Bridge& bridge() { return *life_->bridge; }
   SimBroker& broker() { return *life_->broker; }
   const ProcessPtr& process() const { return life_->process; }
   const std::string& name() const { return name_; }
   DbTrouble& trouble() { return trouble_; }
-  std::size_t most_loaded() const { return most_loaded_; }
-  std::size_t most_unconfirmed() const { return life_->broker->unconfirmed(); }
+  std::size_t loaded() const { return life_->bridge->vitals().loaded; }
+  std::size_t unconfirmed() const { return life_->broker->unconfirmed(); }
   std::string state() const;  // for a story
-  void look();                // checks what it holds in memory: call periodically
 
  private:
   struct Life {
@@ -68,8 +65,7 @@ class Node {
   DbTrouble trouble_;
   std::unique_ptr<Life> life_;
   int steps_left_ = 0;
-  bool half_open_ = false, draining_ = false, cut_short_ = false;
-  std::size_t most_loaded_ = 0;
+  bool half_open_ = false, draining_ = false;
 };
 
 }  // namespace rung::sim

@@ -73,7 +73,6 @@ std::int64_t Producers::first_delay(const std::string& queue) const {
 void Producers::put(int number, const std::string& exchange, const std::string& key, const Message& message,
                     std::int64_t delay_us) {
   const std::int64_t now = judge_.reading();
-  judge_.entry(number).queue = key;
   judge_.entry(number).due_us = delay_us == kNever ? kNever : now + delay_us;
   if (server_.is_away()) {  // its producer tries again
     world_.events.after(kSecond, nullptr, [this, number, exchange, key, message, delay_us] {
@@ -96,7 +95,6 @@ void Producers::fail(int number, Rng dice) {
   const bool by_exchange = dice.one_in(3);
   Copy copy{message(number, !dice.one_in(6)), by_exchange ? "shop" : "", by_exchange ? "order.new" : queue};
   const std::int64_t now = judge_.reading();
-  judge_.entry(number).queue = queue;
   judge_.entry(number).due_us = now + first_delay(queue);
   world_.note(number, [&] { return "rejected in " + queue; });
   // Dropped if the queue is not attached: Rung never hears of it.
@@ -141,7 +139,6 @@ void Producers::submit(int number, const std::string& queue, Ms delay, std::int6
   };
   if (node == nullptr) return later();
   Entry& entry = judge_.entry(number);
-  entry.queue = queue;
   const std::int64_t due = judge_.reading() + delay.count() * kMs;
   if (entry.due_us == 0) entry.due_us = due;  // of the first try: it may have been committed
   Submission one;

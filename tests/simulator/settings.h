@@ -74,7 +74,6 @@ struct Settings {
   int max_unconfirmed = 2000, prefetch = 1000;
   std::size_t max_loaded = 1'000'000;
   bool require_token = true;
-  bool final_drain = true;  // at the end, all nodes shut down in an orderly way
   // Steady worlds (--keep): what ended so long ago is judged and deleted, so that memory stays flat. 0: all
   // rows are kept.
   Us keep = 0;

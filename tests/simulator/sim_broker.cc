@@ -1,7 +1,6 @@
 #include "tests/simulator/sim_broker.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "plugin/rabbitmq/topology/return_route.h"
@@ -254,14 +253,6 @@ std::string SimBroker::state() const {
     out += std::to_string(lane->waiting.size()) + " not written";
     for (const auto& [token, outgoing] : lane->sent)
       out += ", " + outgoing.message.body.str() + " for " + outgoing.exchange + "/" + outgoing.routing_key;
-  }
-  return out;
-}
-
-std::vector<LinkPtr> SimBroker::links() const {
-  std::vector<LinkPtr> out;
-  for (const LinkPtr& link : {intake_, main_.link, probe_.link}) {
-    if (link && link->at_client) out.push_back(link);
   }
   return out;
 }

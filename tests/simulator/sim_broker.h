@@ -46,8 +46,6 @@ class SimBroker final : public Broker {
   void alarm();
   // The process ran again after this pause: another consumer may have its deliveries by now.
   void stood_still(Us length);
-  // Its open connections, for code that cuts them.
-  std::vector<LinkPtr> links() const;
   // Publishes of tasks without an answer yet.
   std::size_t unconfirmed() const;
   std::string state() const;  // unanswered publishes, for a story

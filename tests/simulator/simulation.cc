@@ -60,7 +60,7 @@ class Simulation {
     if (settings.keep > 0) world_.events.after(kTidyEvery, nullptr, [this] { tidy(); });
     world_.events.run(world_.settings.active);
     if (!world_.events.stopped()) settle();
-    if (!world_.events.stopped() && world_.settings.final_drain) drain();
+    if (!world_.events.stopped()) drain();
     outcome_.hash = world_.events.hash();
     outcome_.events = world_.events.count();
     outcome_.simulated_us = world_.events.now();
@@ -71,13 +71,13 @@ class Simulation {
  private:
   // Memory has its bounds, at any time.
   void look() {
+    const Settings& settings = world_.settings;
     for (const auto& node : nodes_) {
-      node->look();
-      if (node->most_loaded() > world_.settings.max_loaded)
-        world_.broken("what is in the heap is bounded: " + std::to_string(node->most_loaded()), 0);
-      if (node->alive() &&
-          node->most_unconfirmed() > static_cast<std::size_t>(world_.settings.max_unconfirmed))
-        world_.broken("what is unconfirmed is bounded: " + std::to_string(node->most_unconfirmed()), 0);
+      if (!node->alive()) continue;
+      if (node->loaded() > settings.max_loaded)
+        world_.broken("what is in the heap is bounded: " + std::to_string(node->loaded()), 0);
+      if (node->unconfirmed() > static_cast<std::size_t>(settings.max_unconfirmed))
+        world_.broken("what is unconfirmed is bounded: " + std::to_string(node->unconfirmed()), 0);
     }
     world_.events.after(kSecond, nullptr, [this] { look(); });
   }

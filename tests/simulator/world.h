@@ -44,21 +44,16 @@ class DbWall final : public Clock {
 // The times with an active fault. A fault explains a repeat, and time limits count from its end.
 class Troubles {
  public:
-  void add(Us from, Us until) {
-    spans_.push_back({from, until});
-    last_ = std::max(last_, until);
-  }
+  void add(Us from, Us until) { spans_.emplace_back(from, until); }
   bool any_in(Us from, Us until) const {
     for (const auto& [begin, end] : spans_) {
       if (begin <= until && end >= from) return true;
     }
     return false;
   }
-  Us last() const { return last_; }
 
  private:
   std::vector<std::pair<Us, Us>> spans_;
-  Us last_ = 0;
 };
 
 // Adds a line to a message's story.
