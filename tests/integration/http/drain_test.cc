@@ -108,48 +108,7 @@ TEST_F(HttpDrain, WaitsForARequestThatHasBegun) {
 class HttpMemory : public HttpTest {
  protected:
   static constexpr std::size_t kBody = 8 << 20;
-  static constexpr int kRequests = 24;
-
-  static std::string head(std::size_t length) {
-    return "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
-           "application/json\r\n"
-           "Expect: 100-continue\r\nContent-Length: " +
-           std::to_string(length) + "\r\n\r\n";
-  }
 };
-
-TEST_F(HttpMemory, BodiesBeyondTheBudgetAreRefusedBeforeTheyAreSent) {
-  up();
-  std::vector<std::unique_ptr<SlowClient>> clients;
-  int admitted = 0, refused = 0;
-  for (int i = 0; i < kRequests; ++i) {
-    clients.push_back(std::make_unique<SlowClient>(port));
-    clients.back()->send(head(kBody));
-    const std::string answer = clients.back()->rest("\r\n\r\n");
-    admitted += answer.starts_with("HTTP/1.1 100 ") ? 1 : 0;
-    const bool no =
-        answer.starts_with("HTTP/1.1 503 ") && answer.find("Retry-After: 1\r\n") != std::string::npos;
-    refused += no ? 1 : 0;
-  }
-  EXPECT_EQ(admitted, 8) << "64 MB of 8 MB each";
-  EXPECT_EQ(refused, kRequests - 8);
-  EXPECT_EQ(call("POST", "/v1/tasks", R"({"queue": "q", "delay": "1h"})").status, 201)
-      << "a small one always";
-  // Bodies without a length count as they come.
-  const SlowClient chunked(port);
-  chunked.send(
-      "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-      "Transfer-Encoding: chunked\r\n\r\n40000\r\n" +
-      std::string(0x40000, 'x'));
-  EXPECT_THAT(chunked.rest(), HasSubstr("HTTP/1.1 503"));
-  clients.clear();
-  const auto room = [&] {
-    const SlowClient next(port);
-    next.send(head(kBody));
-    return next.rest("\r\n\r\n").starts_with("HTTP/1.1 100 ");
-  };
-  EXPECT_TRUE(eventually(room)) << "what was held is given back";
-}
 
 // Nobody reads them, and none is late: how many are answered follows from their sizes alone.
 TEST_F(HttpMemory, ResponsesBeyondTheBudgetAreRefused) {

@@ -82,15 +82,6 @@ TEST_F(HttpQueues, AQuietQueueFlowsIfAnybodyKnowsIt) {
   EXPECT_EQ(queue("named"), nullptr) << "the list has only what waits or is held";
 }
 
-TEST_F(HttpQueues, AnyNameOfAQueueCanBePaused) {
-  up();
-  EXPECT_EQ(post("/v1/queues/shop%2Forders%20%C3%BC/pause").json().at("queue"), "shop/orders \xc3\xbc");
-  EXPECT_EQ(post("/v1/queues/100%25/pause").json().at("queue"), "100%");
-  EXPECT_EQ(post("/v1/queues/a%252Fb/pause").json().at("queue"), "a%2Fb");
-  EXPECT_EQ(post("/v1/queues/shop%2Forders%20%C3%BC/resume").status, 200);
-  EXPECT_EQ(get("/v1/queues").json().at("queues").size(), 2U);
-}
-
 // ---- The pages of every list. What each condition finds: Query in
 // tests/unit/http, StoreContract and FilterContract in tests/contract/store.
 

@@ -42,21 +42,6 @@ TEST_F(IntakeBytes, AreBoundedAndNothingIsLost) {
   EXPECT_EQ(probe().depth(failed()), 0U);
 }
 
-TEST_F(IntakeBytes, WhatIsRequeuedComesAgain) {
-  start_up();
-  publish(2, 10);
-  auto batch = sink_.deliveries(2);
-  ASSERT_EQ(batch.size(), 2U);
-  EXPECT_TRUE(broker_->stands(batch[0].tag));
-  broker_->requeue({batch[0].tag});
-  const Delivery again = next();
-  EXPECT_TRUE(again.redelivered);
-  EXPECT_EQ(again.message.properties.message_id, batch[0].message.properties.message_id);
-  broker_->ack({batch[1].tag, again.tag});
-  broker_->stop(Ms{60'000});
-  EXPECT_EQ(probe().depth(failed()), 0U);
-}
-
 TEST_F(IntakeBytes, NothingOfAConnectionThatIsGoneStands) {
   TcpProxy& proxy = through_proxy();
   start_up();

@@ -99,19 +99,6 @@ TEST_F(Messages, NumbersThatRabbitMQDoesNotHaveAreSentAsText) {
             (Table{{"-inf", "-Infinity"}, {"inf", "Infinity"}, {"nan", "NaN"}}));
 }
 
-TEST_F(Messages, WhyNumbersAreSentAsTextAndWhatNamesAQueueCanHave) {
-  // Facts about RabbitMQ that our code relies on, tested with a client that does what we avoid.
-  probe().declare(queue_);
-  Message message;
-  message.headers = Table{{"nan", std::nan("")}};
-  EXPECT_THROW(AmqpProbe().publish("", queue_, message), std::runtime_error);  // it hangs up
-  EXPECT_THROW(AmqpProbe().declare("\xFF\xFE"), std::runtime_error);           // it hangs up, too
-  EXPECT_FALSE(AmqpProbe().publish("", "\xFF\xFE", message = {}));             // no such queue, and no harm
-  probe().declare(queue_ + "\r\n-odd");  // CR and LF are taken out of a name
-  EXPECT_TRUE(probe().queue_exists(queue_ + "-odd"));
-  probe().remove(queue_ + "-odd");
-}
-
 TEST_F(Messages, HeadersNestedWithoutEndComeInAndHarmNothing) {
   start_up();
   for (const int levels : {64, 65, 1000, 20000}) {

@@ -38,22 +38,6 @@ class Refusals : public RabbitTest {
   }
 };
 
-// A caller that sends nothing more need not send the answer either. Left in the buffer, it would wake the
-// caller's thread all the time.
-TEST_F(Refusals, AClosedChannelIsAnsweredAtOnce) {
-  const auto endpoints = rabbit::make_endpoints(options_, test_clock());
-  ASSERT_TRUE(endpoints);
-  rabbit::Waker waker(test_clock());
-  auto connection =
-      rabbit::Connection::open(*endpoints->addresses, *endpoints->access, Ms{5000}, "test", waker, kSoon);
-  ASSERT_TRUE(connection);
-  const rabbit::Calls calls{**connection, waker, test_clock().boot() + kSoon};
-  ASSERT_TRUE(calls.open_channel());
-  EXPECT_FALSE(calls.look_at_queue(options_.prefix + "-missing"));
-  EXPECT_TRUE((*connection)->channel_closed());
-  EXPECT_EQ((*connection)->unsent(), 0U);
-}
-
 TEST_F(Refusals, UserIdOfSomebodyElse) {
   Message m;
   m.properties.user_id = "bob";
@@ -122,21 +106,6 @@ TEST_F(Refusals, AnExchangeIsProvenByItsFirstMessage) {
   EXPECT_EQ(how(2000), How::returned);
   broker_->publish({outgoing(2001)});
   EXPECT_EQ(how(2001), How::confirmed);
-}
-
-TEST_F(Refusals, OneWhoseReasonNamesNobodyIsFoundByTryingEachAlone) {
-  Message m;
-  m.headers = Table{{"CC", "not a list"}};  // "invalid type: CC header": says nothing of which message
-  start_up();
-  std::vector<Outgoing> batch;
-  for (std::uint64_t i = 1; i <= 200; ++i) batch.push_back(outgoing(i, text(std::to_string(i))));
-  for (const std::uint64_t bad : {40, 41, 160}) batch[bad - 1].message = m;
-  broker_->publish(std::move(batch));
-  ASSERT_TRUE(sink_.published(200, Ms{120'000}));
-  for (std::uint64_t i = 1; i <= 200; ++i) {
-    const bool bad = i == 40 || i == 41 || i == 160;
-    EXPECT_EQ(how(i), bad ? How::rejected : How::confirmed) << i;
-  }
 }
 
 }  // namespace

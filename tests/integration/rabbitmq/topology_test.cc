@@ -66,20 +66,6 @@ TEST_F(Topology, AQueueWithOtherArgumentsIsUsedAsItIsAndTold) {
   }));
 }
 
-TEST_F(Topology, AQueueOfAnotherTypeIsUsedAsItIsAndTold) {
-  options_.rabbitmq.queue_type = "classic";
-  probe().declare(failed(), own("quorum"));
-  start_up();
-  ASSERT_TRUE(probe().publish(failed(), "", text("one")));
-  const Delivery one = next();
-  broker_->ack({one.tag});
-  EXPECT_TRUE(sink_.topology([&](const TopologyReport& r) {
-    return r.problem.find("x-queue-type") != std::string::npos &&
-           r.problem.find("broker.queue_type") != std::string::npos;
-  }));
-  ASSERT_TRUE(eventually([&] { return probe().depth(failed()) == 0U; }));
-}
-
 TEST_F(Topology, AnEmptyClassicQueueBecomesTheQuorumQueueThatTheConfigWants) {
   options_.rabbitmq.queue_type = "classic";
   start_up();
@@ -97,16 +83,6 @@ TEST_F(Topology, AnEmptyClassicQueueBecomesTheQuorumQueueThatTheConfigWants) {
   broker_->stop(Ms{1000});
   EXPECT_TRUE(eventually([&] { return probe().depth(failed()) == 1U; }));
   EXPECT_TRUE(eventually([&] { return probe().depth(results) == 1U; }));
-}
-
-// management_test.cc has the nodes.
-TEST_F(Topology, NewQueuesHaveTheTypeThatTheBrokersVersionSuggestsIfTheNodesAreNotTold) {
-  start_up();
-  if (probe().major_version() >= 4) {
-    EXPECT_NO_THROW(probe().declare(failed(), own("quorum")));
-  } else {
-    EXPECT_NO_THROW(probe().declare(failed(), own("classic")));
-  }
 }
 
 // An upgrade of Rung or of the broker changes nothing about queues that are there: nothing to repair or to
@@ -238,21 +214,6 @@ TEST_F(TopologyRepair, WhatCannotBeRepairedIsReportedAndConsumingGoesOn) {
       sink_.topology([](const TopologyReport& r) { return r.problem.empty() && r.repaired.empty(); }));
 }
 
-TEST_F(Topology, WhatNoWaitingMendsFailsAtStart) {
-  const auto refused = [&](const BrokerOptions& options) {
-    const auto broker = make_rabbit_broker(options, test_clock());
-    const auto started = broker->start(sink_);
-    EXPECT_FALSE(started.has_value());
-    return started ? std::string() : started.error().message;
-  };
-  BrokerOptions options = options_;
-  options.url = "nonsense";
-  EXPECT_NE(refused(options), "");
-  options.url = "amqps://localhost/";
-  options.ca = "/no/such/ca.pem";
-  EXPECT_THAT(refused(options), HasSubstr("/no/such/ca.pem"));
-}
-
 // ---- Messages by <prefix>.return: they keep their routing key unless the broker refuses to bind their
 // queue. A broker that does not answer the binding makes them wait.
 
@@ -274,13 +235,6 @@ class ReturnRoute : public RabbitTest {
   const std::string kKey = "orders.created";
   const std::string other_ = unique_name("other");
 };
-
-TEST_F(ReturnRoute, AProbeBindsItsQueue) {
-  start_up();
-  broker_->publish({retry(1, queue_, PublishLane::probe)});
-  EXPECT_EQ(how(1), How::confirmed);
-  EXPECT_EQ(key_of_next(queue_), kKey);
-}
 
 // The caller asks again, as with a queue that does not answer.
 TEST_F(ReturnRoute, AProbeWhoseBindingIsNotAnsweredIsLostAndKeepsItsKeyTheNextTime) {

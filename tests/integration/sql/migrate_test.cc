@@ -1,5 +1,4 @@
 #include <atomic>
-#include <set>
 #include <thread>
 
 #include "sql/sql.h"
@@ -43,30 +42,6 @@ TEST(Migrate, OfManyAtOnceOneCreatesTheSchema) {
   EXPECT_EQ(created, 1);
 }
 
-TEST(Migrate, ANewerSchemaIsRefusedByName) {
-  MysqlSchema schema;
-  const auto store = schema.open_store();
-  schema.exec("REPLACE INTO rung_settings VALUES ('schema_version', '99')");
-  for (const Error& error : {store->check_schema().error(), store->migrate().error()}) {
-    EXPECT_EQ(error.kind, Error::Kind::permanent);
-    EXPECT_THAT(error.message, testing::HasSubstr("99"));
-    EXPECT_THAT(error.message, testing::HasSubstr("up to " + std::to_string(sql::kSchemaVersion)));
-  }
-}
-
-TEST(Migrate, WithoutMigrateNoDatabaseIsMade) {
-  MysqlSchema schema;
-  StoreOptions options = schema.options();
-  options.migrate = false;
-  const auto store = must(open_mysql_store(options, test_clock()));
-  EXPECT_EQ(schema.value("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '" +
-                         schema.name() + "'"),
-            "0");
-  EXPECT_THAT(store->check_schema().error().message, testing::HasSubstr("rung migrate"));
-  EXPECT_EQ(must(store->migrate()), "schema");  // as `rung migrate` does
-  EXPECT_TRUE(store->check_schema());
-}
-
 TEST(Sql, SplitsAtSemicolonsThatEndALineAndDropsComments) {
   EXPECT_THAT(sql::split("-- a; b\nSELECT 1,  -- one;\n  'x;y';\n\nSELECT 2\n;\n-- end\nSELECT 3"),
               testing::ElementsAre("SELECT 1,\n'x;y'", "SELECT 2\n", "SELECT 3"));
@@ -79,14 +54,6 @@ TEST(Sql, EveryStatementHasATextWithoutComments) {
     EXPECT_FALSE(text.empty()) << name;
     EXPECT_EQ(text.find("--"), std::string_view::npos) << name;
     EXPECT_FALSE(text.ends_with(';')) << name;
-  }
-}
-
-TEST(Sql, NothingOfOneServersOwnDialect) {
-  for (const auto name : sql::statement_names()) {
-    for (const std::string_view word : {"RETURNING", "FOR SHARE", "NEXTVAL", " AS new ", "@@tx_isolation"}) {
-      EXPECT_EQ(sql::statement(name).find(word), std::string_view::npos) << name << ' ' << word;
-    }
   }
 }
 
