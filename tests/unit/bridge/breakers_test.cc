@@ -222,24 +222,6 @@ TEST_F(BreakerStory, FlowsWithinTwoSecondsOfTheFirstSuccess) {
   }
 }
 
-TEST_F(BreakerStory, TheFlowGrowsAgain) {
-  open_it();
-  for (int i = 0; i < 3000; ++i) scheduled("orders", Ms{10});
-  world.run_until(*breaker().until + Ms{600});
-  std::size_t answered = 3;
-  while (breaker().state != Breaker::State::closed) {
-    for (const auto ids = sent(); answered < ids.size(); ++answered) succeeds(ids[answered]);
-    world.loop.run_for(Ms{20});
-  }
-  const std::size_t before = sent().size();
-  world.loop.run_for(Ms{900});
-  EXPECT_NEAR(static_cast<double>(sent().size() - before), 90, 30) << "10 % of catch_up";
-  world.loop.run_for(kSecond);
-  EXPECT_NEAR(static_cast<double>(sent().size() - before), 290, 60) << "20 % in the second second";
-  world.loop.run_for(kSecond * 4);
-  EXPECT_GT(sent().size() - before, 2000U);
-}
-
 TEST_F(BreakerStory, IsInForceOnAnotherInstanceAndAfterARestart) {
   open_it();
   Flow::Options options;
@@ -253,16 +235,6 @@ TEST_F(BreakerStory, IsInForceOnAnotherInstanceAndAfterARestart) {
   world.loop.run_for(kSecond * 32);
   ASSERT_NE(other.gates.why_closed("orders"), nullptr);
   EXPECT_EQ(other.gates.why_closed("orders")->word, "breaker_half_open");
-}
-
-TEST_F(BreakerStory, APauseHoldsBackProbesToo) {
-  open_it();
-  world.pause("orders");
-  world.loop.run_for(kSecond * 120);
-  EXPECT_THAT(sent(), SizeIs(3));
-  world.resume("orders");
-  world.loop.run_for(kSecond);
-  EXPECT_THAT(sent(), SizeIs(4));
 }
 
 TEST_F(BreakerStory, AReloadThatRemovesTheBreakerOpensTheGate) {

@@ -52,16 +52,6 @@ TEST(FlowCounts, AQueueThatMatchesAPatternHasItsOwnUpToABound) {
   EXPECT_EQ(counts.by_queue().size(), FlowCounts::kMostMatched + 2);
 }
 
-TEST(FlowCounts, WhatIsParkedOnArrivalIsFinished) {
-  FlowCounts counts(rules_of({"orders"}));
-  Task delay = task_of("orders", State::parked);
-  delay.kind = Kind::delay;
-  counts.inserted(delay);
-  auto orders = counts.by_queue().at("orders");
-  EXPECT_EQ(orders.taken_in[1], 1);
-  EXPECT_EQ(orders[State::parked], 1);
-}
-
 TEST(FlowCounts, Publishes) {
   FlowCounts counts(rules_of({"orders"}));
   counts.published(task_of("orders"), How::confirmed, Ms{1500}, Ms{0});
@@ -208,7 +198,6 @@ TEST(Acks, AnIntakeThatProgressesDoesNotHideAnotherThatIsStuck) {
 
 // ---- Promises of lateness: which deliveries keep theirs, and what of that reaches the database.
 
-using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr Ms kPromised{5000};
@@ -266,22 +255,6 @@ TEST(PromisesCounted, AReloadChangesThePromiseAndForgetsNothing) {
   EXPECT_EQ(counts.by_queue().at("orders").promised, (PromiseCounts{1, 1, 0}));
 }
 
-TEST(PromisesCounted, QueuesOfPatternsAndDefaultsUnderTheirLabels) {
-  QueueRules defaults, pattern, named;
-  defaults.late_by = kLong;
-  pattern.late_by = kPromised;
-  FlowCounts counts(
-      book_of({Ms{1000}}, {{"without", named}}, defaults, {{QueuePattern("orders.*"), pattern}}));
-  for (std::size_t i = 0; i <= FlowCounts::kMostMatched; ++i)
-    counts.published(to("orders." + std::to_string(i)), How::confirmed, Ms{6000}, Ms{0});
-  counts.published(to("any"), How::confirmed, Ms{6000}, Ms{0});
-  counts.published(to("without"), How::confirmed, Ms{6000}, Ms{0});
-  EXPECT_EQ(counts.by_queue().at("orders.7").promised, (PromiseCounts{0, 1, 0}));
-  EXPECT_EQ(counts.by_queue().at("orders.*").promised, (PromiseCounts{0, 1, 0})) << "beyond the bound";
-  EXPECT_EQ(counts.by_queue().at(FlowCounts::kOther).promised, (PromiseCounts{1, 0, 0}));
-  EXPECT_EQ(counts.by_queue().at("without").promised, PromiseCounts{});
-}
-
 // --- through the flow
 
 class PromiseStory : public testing::Test {
@@ -337,16 +310,6 @@ TEST_F(PromiseStory, AfterThePauseTheTimeIsOurs) {
   EXPECT_EQ(counted(), (PromiseCounts{0, 1, 0}));
 }
 
-TEST_F(PromiseStory, AnOutageOfTheBrokerIsLate) {
-  begin(promising());
-  flow->dispatch.open(false);
-  due_now(3);
-  world.loop.run_for(kLong);
-  flow->dispatch.open(true);
-  world.loop.run_for(Ms{1000});
-  EXPECT_EQ(counted(), (PromiseCounts{0, 3, 0}));
-}
-
 TEST_F(PromiseStory, WhatWaitedForItsTokenIsGated) {
   GateRules gate;
   gate.rate = 1;
@@ -356,18 +319,7 @@ TEST_F(PromiseStory, WhatWaitedForItsTokenIsGated) {
   EXPECT_EQ(counted().late, 0);
   EXPECT_EQ(counted().in_time + counted().gated, 20);
   EXPECT_GE(counted().gated, 13);
-}
-
-// For /metrics, also without a promise: what a user's own gate holds back is not late.
-TEST_F(PromiseStory, LatenessIsWithoutTheTimeBehindGates) {
-  GateRules gate;
-  gate.rate = 1;
-  begin(promising(gate, std::nullopt));
-  due_now(20);
-  world.loop.run_for(kLong);
-  const FlowCounts::Queue& orders = flow->counts.by_queue().at("orders");
-  ASSERT_EQ(orders.published[static_cast<std::size_t>(How::confirmed)], 20);
-  EXPECT_LT(orders.late.sum, 5);
+  EXPECT_LT(flow->counts.by_queue().at("orders").late.sum, 5) << "for /metrics, also without a promise";
 }
 
 TEST_F(PromiseStory, AnOutageIsLateForAQueueWithARateToo) {

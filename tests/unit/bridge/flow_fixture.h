@@ -152,7 +152,6 @@ class Flow final : public BrokerSink {
     Ms window{600'000};
     std::size_t max_loaded = 1'000'000;
     int max_unconfirmed = 2000;
-    Tracer* tracer = nullptr;
   };
 
   explicit Flow(World& its_world) : Flow(its_world, Options{}) {}
@@ -162,8 +161,7 @@ class Flow final : public BrokerSink {
                  .lease = options.lease,
                  .window = options.window,
                  .max_loaded = options.max_loaded,
-                 .max_unconfirmed = options.max_unconfirmed,
-                 .tracer = options.tracer},
+                 .max_unconfirmed = options.max_unconfirmed},
         sidecar{settings, world.loop, broker,      jobs,        table,   world.rules, clock,   names,
                 health,   record,     attachments, store_watch, proof,   gates,       counts,  outbox,
                 acks,     shards,     left,        transitions, inserts, dispatch,    horizon, intake},

@@ -119,15 +119,6 @@ TEST_F(IntakeStory, WhatTheDatabaseCannotHoldIsAckedWhenTheParkedQueueHasItAndAR
   EXPECT_NE(redrive.reason.find("in the queue rung.parked"), std::string::npos) << redrive.reason;
 }
 
-TEST_F(IntakeStory, AFailureOfADeliveryOfOursClimbsItsOwnRow) {
-  const TaskId id = world.insert_awaiting("orders");
-  ASSERT_TRUE(flow.put_failed("orders", "body", headers_of(id)));
-  world.loop.run_for(Ms{20});
-  EXPECT_EQ(world.row(id).state, State::scheduled);
-  EXPECT_EQ(world.rows().size(), 1U);
-  EXPECT_EQ(flow.broker.unacked(), 0U);
-}
-
 TEST_F(IntakeStory, AFailureFromAnotherQueueLeavesTheTaskThatItNamesAlone) {
   const TaskId id = world.insert_awaiting("orders");
   ASSERT_TRUE(flow.put_failed("invoices", "body", headers_of(id)));

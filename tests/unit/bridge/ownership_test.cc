@@ -153,13 +153,6 @@ TEST_F(AnotherPlace, OfAnotherBrokerIsNotServed) {
   expect_refused(other, "broker 'elsewhere', virtual host '/', prefix 'rung'");
 }
 
-TEST_F(AnotherPlace, OfAnotherVirtualHostIsNotServed) {
-  BrokerOptions options;
-  options.url = "amqp://host/two";
-  MemoryBroker other(options, MemoryBroker::Pace::by_hand, world.clock);
-  expect_refused(other, "virtual host 'two'");
-}
-
 TEST_F(AnotherPlace, OfAnotherPrefixIsNotServed) {
   BrokerOptions options;
   options.prefix = "copy";
@@ -181,33 +174,6 @@ TEST_F(OwnershipTest, APlaceOfAnotherDatabaseIsNotServed) {
   EXPECT_NE(a.problem().find("id anothers"), std::string::npos) << a.problem();
   EXPECT_FALSE(look_at_ownership(*open_memory_store(a.db)).value().serves)
       << "the database stays free for a corrected config";
-}
-
-TEST_F(OwnershipTest, ServesAsSoonAsTheyFit) {
-  broker.become("memory", "anothers");
-  OwnedSidecar a(world, broker, database());
-  a.start();
-  ASSERT_TRUE(put_failed(broker));
-  ASSERT_TRUE(a.until([&] { return !a.problem().empty(); }));
-  const auto store = open_memory_store(a.db);
-  const std::string id = change_ownership(*store, {"memory", "/", "rung"}).value();  // rung adopt
-  broker.become("memory", id);
-  EXPECT_TRUE(a.until([&] { return a.serves(); }));
-  EXPECT_TRUE(a.until([&] { return broker.depth("orders") == 1; }));
-}
-
-// `rung adopt` by another installation, while this one runs.
-TEST_F(OwnershipTest, StopsWhenAnotherDatabaseGetsThePlace) {
-  OwnedSidecar a(world, broker, database());
-  a.start();
-  ASSERT_TRUE(a.until([&] { return a.serves(); }));
-  broker.become("memory", "anothers");
-  broker.claim(look_at_ownership(*open_memory_store(a.db)).value().database, true);  // its next look
-  ASSERT_TRUE(a.until([&] { return !a.problem().empty(); }));
-  ASSERT_TRUE(put_failed(broker));
-  world.loop.run_for(Ms{30'000});
-  EXPECT_EQ(broker.depth("rung.failed"), 1U);
-  EXPECT_EQ(broker.depth("orders"), 0U);
 }
 
 // Nobody may see a conflict in the database's own new id.

@@ -51,17 +51,6 @@ TEST_F(PauseStory, TheyGoOutOldestFirstWhenItEndsByItself) {
   EXPECT_THAT(sent(), ElementsAre(first, second, third));
 }
 
-TEST_F(PauseStory, WhatIsOverdueGoesOutAtTheCatchUpRate) {
-  world.rules = story_rules(100);
-  pause("orders");
-  for (int i = 0; i < 400; ++i) scheduled("orders", Ms{200});
-  world.loop.run_for(kAMinute);
-  resume("orders");
-  world.loop.run_for(Ms{2500});
-  EXPECT_GE(flow->broker.depth("orders"), 180U);
-  EXPECT_LE(flow->broker.depth("orders"), 260U);
-}
-
 TEST_F(PauseStory, ATaskThatMovesFollowsTheGateOfItsNewQueue) {
   pause("orders");
   const auto redrive = [&](const std::string& from, const std::string& to) {

@@ -97,15 +97,6 @@ TEST_F(RateStory, APausedQueueSavesUpNothing) {
   EXPECT_NEAR(static_cast<double>(sent().size()), 105, 12);
 }
 
-TEST_F(RateStory, WithoutTheBrokerNothingIsSavedUp) {
-  flow->dispatch.open(false);
-  for (int i = 0; i < 300; ++i) scheduled("orders", Ms{100});
-  world.loop.run_for(kSecond * 10);
-  flow->dispatch.open(true);
-  world.loop.run_for(kSecond);
-  EXPECT_LE(sent().size(), 30U) << "20, and a burst";
-}
-
 GateRules by_tenant() {
   GateRules gate;
   gate.rate_by = RateBy{"tenant", 5};
@@ -193,19 +184,6 @@ TEST_F(RateStory, LostAnswersExceedNoRate) {
   const std::size_t after = sent().size();
   world.loop.run_for(kSecond * 5);
   EXPECT_NEAR(static_cast<double>(sent().size() - after), 100, 6) << "and then goes on";
-}
-
-TEST_F(OneASecondStory, ATaskThatIsCancelledLeavesItsTokenToTheNext) {
-  scheduled("orders", Ms{100});
-  const TaskId gone = world.insert("orders", world.now() + Ms{110}, 7);
-  const TaskId next = world.insert("orders", world.now() + Ms{120}, 5);
-  flow->schedule(gone);
-  flow->schedule(next);
-  world.loop.run_for(kSecond);
-  ASSERT_EQ(sent().size(), 1U);
-  ASSERT_TRUE(flow->say({gone, event::Cancel{}, ByHand{"ann", {}}}));
-  world.loop.run_for(kSecond);
-  EXPECT_EQ(world.row(next).attempt, 1);
 }
 
 TEST_F(RateStory, AStepOfTheDatabasesClockStopsNothing) {

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "src/bridge/leases/shards.h"
-#include "src/io/log.h"
 #include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
@@ -146,22 +145,6 @@ TEST_F(ShardsCycle, AShardThatIsAlwaysInUseIsHandedOver) {
   work.start(Ms{0}, Ms{5});
   add("b").shards.start();
   EXPECT_LT(until([&] { return balanced(); }), kLease * 2);
-}
-
-// B9: those that are left, not those that were taken again in the same cycle.
-TEST_F(ShardsCycle, TheLogSaysHowManyLeasesWereLostAndHowManyAreLeft) {
-  Instance& one = add("a");
-  one.shards.start();
-  until([&] { return balanced(); });
-  std::vector<int> ten(10);
-  std::ranges::generate(ten, [next = 0]() mutable { return next++; });
-  ASSERT_EQ(eyes->acquire(one.shards.node(), 100, ten, lease, 0)->size(), 10U);  // under other epochs
-  log::configure("info", "text");
-  testing::internal::CaptureStderr();
-  loop.run_for(kLease);
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("leases lost shards=10 held=54"), std::string::npos) << said;
-  EXPECT_EQ(one.shards.count(), kShards);
 }
 
 // A blocked shard is not given back, and is not requested continuously.

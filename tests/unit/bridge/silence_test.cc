@@ -113,16 +113,6 @@ class Silences : public testing::Test {
   World world;
 };
 
-TEST_F(Silences, AnAttachedQueuesSilenceIsASuccess) {
-  Looking a(world);
-  a.start();
-  const TaskId id = deliver("orders");
-  pass(kOver);
-  EXPECT_TRUE(is_presumed(id));
-  EXPECT_EQ(a.totals().silences_unverified, 0);
-  EXPECT_THAT(events(), IsEmpty());
-}
-
 // S1: 3,000 under way, detached, all rejected: dropped by the broker, and they were taken for successes.
 TEST_F(Silences, FailuresOfADetachedQueueAreNoSuccesses) {
   Looking a(world);
@@ -218,18 +208,6 @@ TEST_F(Silences, AfterATakeoverTheQueuesOfWhatAwaitsAreWatched) {
   b.start();
   attach(b, false);
   attach(b, true);
-  pass(kOver);
-  EXPECT_TRUE(is_held(id));
-}
-
-TEST_F(Silences, AQueueThatTheConfigDoesNotNameIsWatchedOnceADeliveryAwaits) {
-  Looking a(world);
-  a.configured = {};
-  a.start();
-  const TaskId id = deliver("orders");
-  pass(Ms{11'000});
-  attach(a, false);
-  attach(a, true);
   pass(kOver);
   EXPECT_TRUE(is_held(id));
 }
@@ -448,18 +426,6 @@ TEST_F(Silences, WhatNobodyHasReadIsNoSuccess) {
   EXPECT_EQ(a.totals().silences_unverified, 0);
 }
 
-TEST_F(Silences, AFailureOfWhatWasUnreadCounts) {
-  Looking a(world);
-  a.start();
-  a.reads = false;
-  a.consumers = 0;
-  const TaskId id = deliver("orders");
-  pass(kOver * 2);
-  ASSERT_TRUE(a.flow.broker.reject("orders"));
-  EXPECT_TRUE(world.loop.run_until([&] { return world.row(id).level == 2; }));
-  EXPECT_EQ(world.row(id).attempt, 1);
-}
-
 // Such consumers are none to the broker.
 TEST_F(Silences, AnEmptyQueueWithoutConsumersHasBeenRead) {
   Looking a(world);
@@ -639,15 +605,6 @@ TEST_F(AttachmentsTest, AQueueThatTheConfigDoesNotName) {
   world.loop.run_for(Attachments::kRemember + Ms{1000});
   found("other", Found::detached);
   EXPECT_FALSE(problem());
-  EXPECT_THAT(attachments.configured(), ElementsAre());
-}
-
-TEST_F(AttachmentsTest, UnknownRaisesAndClearsNothing) {
-  found("orders", std::nullopt);
-  EXPECT_FALSE(problem());
-  found("orders", Found::detached);
-  found("orders", std::nullopt);
-  EXPECT_TRUE(problem());
   EXPECT_THAT(attachments.configured(), ElementsAre());
 }
 
