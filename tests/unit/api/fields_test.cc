@@ -54,21 +54,6 @@ TEST(Fields, TellEachMistakeUnderItsName) {
   EXPECT_EQ(errors.front().detail, "unknown field; known fields: t, long, n, neg, big, d, b, f, at, nul");
 }
 
-TEST(Fields, Silences) {
-  const auto wrong = [](const char* text) {
-    const Json json = {{"success", Json::parse(text)}};
-    FieldErrors errors;
-    Fields fields(json, "", errors);
-    EXPECT_EQ(fields.silence("success"), std::nullopt) << text;
-    return errors.empty() ? "" : errors.front().field;
-  };
-  EXPECT_EQ(wrong(R"({})"), "success");
-  EXPECT_EQ(wrong(R"(5)"), "success");
-  EXPECT_EQ(wrong(R"({"presumed_after": "1m", "reported_within": "1m"})"), "success");
-  EXPECT_EQ(wrong(R"({"presumed_after": 0})"), "success.presumed_after");
-  EXPECT_EQ(wrong(R"({"presumed": "1m"})"), "success.presumed");
-}
-
 TEST(Json, DeepAndBrokenTextsAreErrors) {
   EXPECT_TRUE(parse_json("{\"a\": \"[[[[\\\"[[[[\"}"));
   EXPECT_TRUE(parse_json(std::string(100, '[') + std::string(100, ']')));

@@ -50,11 +50,6 @@ TEST(Target, HostIsANameOrAnAddress) {
     EXPECT_FALSE(is_host(bad)) << bad;
 }
 
-TEST(Problem, Titles) {
-  EXPECT_EQ(title_of(431), "Request Header Fields Too Large");
-  EXPECT_EQ(title_of(799), "Error");
-}
-
 TEST(Problem, AnswersHoldNoControlOrFormatCharacter) {
   const Response response = answer(200, {{"message_id", "\x1b[2J\x7f\u009b\u202e\U000e0041"}});
   EXPECT_EQ(response.body, R"({"message_id":"\u001b[2J\u007f\u009b\u202e\udb40\udc41"})"

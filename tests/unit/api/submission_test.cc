@@ -91,48 +91,6 @@ TEST(Submission, HeadersOfTheBrokerAndOfRungAreRefused) {
   EXPECT_EQ(wrong("x-marks"), "");
 }
 
-TEST(Submission, RungsOwnNamesAreNoTarget) {
-  TargetRules targets;
-  targets.own = "rung.";
-  const RuleBook guarded(rules().ladders(), {}, rules().tags(), {}, targets);
-  const auto wrong = [&](const char* target) {
-    FieldErrors errors;
-    read_task(Json::parse(std::string(R"({"delay": 1, )") + target + "}"), "", guarded, kReserved, "me",
-              errors);
-    return errors.empty() ? "" : errors[0].field + ": " + errors[0].detail;
-  };
-  EXPECT_EQ(wrong(R"("queue": "orders")"), "");
-  EXPECT_EQ(wrong(R"("queue": "rungs")"), "");
-  EXPECT_EQ(
-      wrong(R"("queue": "rung.failed")"),
-      "queue: 'rung.failed' begins with rung.: those queues and exchanges are Rung's own; name one of yours");
-  EXPECT_TRUE(
-      std::string(wrong(R"("exchange": "rung.delay", "routing_key": "x")")).starts_with("exchange: "));
-  EXPECT_TRUE(
-      std::string(wrong(R"("exchange": "", "routing_key": "rung.delay")")).starts_with("routing_key: "));
-}
-
-TEST(Submission, AQueueOfAnotherGroupIsRefused) {
-  TargetRules targets;
-  targets.own = "rung-us.";
-  targets.groups = {{{"eu", "rung-eu", {"orders"}}, {"us", "rung-us", {"us.*"}}}, "us"};
-  const RuleBook guarded(rules().ladders(), {}, rules().tags(), {}, targets);
-  const auto wrong = [&](const char* target) {
-    FieldErrors errors;
-    read_task(Json::parse(std::string(R"({"delay": 1, )") + target + "}"), "", guarded, kReserved, "me",
-              errors);
-    return errors.empty() ? "" : errors[0].field + ": " + errors[0].detail;
-  };
-  EXPECT_EQ(wrong(R"("queue": "us.orders")"), "");
-  EXPECT_EQ(wrong(R"("queue": "of no group")"), "");
-  EXPECT_EQ(wrong(R"("queue": "orders")"),
-            "queue: the queue 'orders' belongs to the group eu, and this is us: ask that group");
-  EXPECT_EQ(wrong(R"("tag": "mapped")"),
-            "tag: the queue 'orders' belongs to the group eu, and this is us: ask that group");
-  EXPECT_TRUE(
-      std::string(wrong(R"("exchange": "rung-eu.delay", "routing_key": "x")")).starts_with("exchange: "));
-}
-
 TEST(Submission, KeysAreOfTheMessageIdAlone) {
   EXPECT_EQ(submission_key("a"), submission_key("a"));
   EXPECT_NE(submission_key("a"), submission_key("b"));

@@ -149,19 +149,6 @@ TEST(AddressesTest, TheNextIsTriedAfterAnyFailure) {
   }
 }
 
-TEST(AddressesTest, TheErrorNamesAllInTheListsOrderWhateverTheOrderOfTrying) {
-  std::set<std::string> said;
-  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
-    Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled, test_clock(), seed);
-    Service service{{away("one is silent"), refused("two says no")}, {}};
-    const auto got = connect(addresses, service);
-    ASSERT_FALSE(got);
-    EXPECT_EQ(got.error().kind, Error::Kind::transient);  // the first may let us in when it is back
-    said.insert(got.error().message);
-  }
-  EXPECT_THAT(said, ElementsAre("one is silent; two says no"));
-}
-
 TEST(AddressesTest, TellsOnceWhichServesAndWhatWasPassedOver) {
   Addresses addresses(hosts(2), 5672, Addresses::Order::listed, test_clock());
   std::vector<std::string> told;

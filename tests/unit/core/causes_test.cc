@@ -2,6 +2,7 @@
 // adds.
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,13 +42,12 @@ TEST(CausesText, ShapesOfAValueAreOne) {
                             "[]",
                             "1.234,50",
                             "1'234.50",
-                            "1\xc2\xa0"
-                            "234,50",
+                            "1\u00a0234,50",
                             "0x7ffe12",
                             "2h45m",
                             "1,234.50 EUR",
                             "EUR 1,234.50",
-                            "\xe2\x82\xac 12",
+                            "€ 12",
                             "12 %",
                             "500ms",
                             "2 seconds",
@@ -57,8 +58,7 @@ TEST(CausesText, ShapesOfAValueAreOne) {
                             "NffrFeUfNVHib",
                             "deadbeef",
                             "QCXKHFZ",
-                            "'Z\xc3\xb6"
-                            "e'",
+                            "'Zöe'",
                             "''",
                             "https://example.com/a?b=c",
                             "ann@example.com",
@@ -133,53 +133,55 @@ TEST(CausesText, ValuesAfterWhatAnnouncesThemVary) {
        {"Failing row contains (1, null, Berlin).", "Failing row contains (2, Rome, null)."}});
 }
 
+// Each with its text.
+const std::vector<std::pair<std::string, std::string>> kTraces = {
+    {"java.lang.IllegalStateException: no stock of SKU-4711\n"
+     "\tat java.base/java.util.Optional.orElseThrow(Optional.java:403)\n"
+     "\tat com.acme.OrderService.lambda$ship$0(OrderService.java:42) ~[app.jar:1.4.2]\n"
+     "\tat org.springframework.amqp.rabbit.Listener.invoke(Listener.java:7)\n",
+     "java.lang.illegalstateexception no stock of in com.acme.orderservice.ship"},
+    {"System.Exception: order 7\n ---> System.InvalidOperationException: no stock\n"
+     "   at System.Linq.ThrowHelper.ThrowNoElementsException()\n"
+     "   at Acme.Orders.Shipper.<Ship>d__12.MoveNext() in C:\\src\\Shipper.cs:line 43\n"
+     "   --- End of inner exception stack trace ---\n   at Acme.Main.Run()\n",
+     "system.invalidoperationexception no stock in acme.orders.shipper.ship"},
+    {"Traceback (most recent call last):\n  File \"/app/a.py\", line 1, in a\n    b()\nKeyError: 'x'\n\n"
+     "During handling of the above exception, another exception occurred:\n\n"
+     "Traceback (most recent call last):\n  File \"/app/consume.py\", line 12, in on_message\n    "
+     "ship(order)\n"
+     "  File \"/app/orders.py\", line 42, in ship\n    raise OutOfStock(sku)\n"
+     "  File \"/app/venv/lib/python3.11/site-packages/pika/x.py\", line 1, in f\n    g()\n"
+     "acme.OutOfStock: SKU-4711\n",
+     "acme.outofstock in orders.ship"},
+    {"/app/lib/order.rb:12:in `block in ship': no stock (Acme::OutOfStock)\n\tfrom "
+     "/app/lib/order.rb:9:in `each'\n",
+     "acme outofstock no stock in order.ship"},
+    {"Uncaught PDOException: SQLSTATE[23000]: lost in /app/src/Order.php:33\nStack trace:\n"
+     "#0 /app/vendor/laravel/src/Connection.php(7): PDOStatement->execute()\n"
+     "#1 /app/src/Job.php(8): App\\Order->ship(Object(App\\Item))\n#2 {main}",
+     "uncaught pdoexception sqlstate 23000 lost in order"},
+    {"OutOfStock: SKU-4711\n    at new Stock (/app/node_modules/stock/index.js:1:2)\n"
+     "    at async OrderService.ship (/app/dist/orders.js:42:11)\n",
+     "outofstock in orderservice.ship"},
+    {"panic: order 4711 is lost\n\ngoroutine 17 [running]:\npanic({0x1, 0x2})\n"
+     "\t/usr/local/go/src/runtime/panic.go:884 +0x213\n"
+     "example.com/acme/orders.(*Service).Ship.func1(0xc000010000, {0x1, 0x2})\n\t/app/orders/ship.go:42 "
+     "+0x1d\n",
+     "panic order * is lost goroutine * running in example.com.acme.orders.service.ship"},
+    {"thread 'main' panicked at src/orders.rs:42:5:\norder 4711 is lost\nnote: run with RUST_BACKTRACE=1",
+     "order * is lost in orders"},
+    {"** (KeyError) key :total not found\n    (elixir 1.14) lib/enum.ex:7: Enum.map/2\n"
+     "    (orders 0.1.0) lib/orders/ship.ex:12: anonymous fn/1 in Orders.Ship.run/2\n",
+     "keyerror key total not found in orders.ship.run"},
+    {"{badmatch,{error,timeout}}\n[{gen_server,call,2,[{file,\"gen_server.erl\"},{line,7}]},\n"
+     " {orders,ship,2,[{file,\"src/orders.erl\"},{line,42}]}]",
+     "badmatch error timeout in orders.ship"},
+    {"std::runtime_error: lost\n 0# boost::stacktrace::f() at /a.hpp:1\n 1# acme::ship(int) at "
+     "/src/ship.cc:42\n",
+     "std runtime_error lost in acme.ship"}};
+
 TEST(CausesTrace, OfEachLanguageTheExceptionAndItsFirstOwnFrameCount) {
-  const std::vector<std::pair<std::string, std::string>> traces = {
-      {"java.lang.IllegalStateException: no stock of SKU-4711\n"
-       "\tat java.base/java.util.Optional.orElseThrow(Optional.java:403)\n"
-       "\tat com.acme.OrderService.lambda$ship$0(OrderService.java:42) ~[app.jar:1.4.2]\n"
-       "\tat org.springframework.amqp.rabbit.Listener.invoke(Listener.java:7)\n",
-       "java.lang.illegalstateexception no stock of in com.acme.orderservice.ship"},
-      {"System.Exception: order 7\n ---> System.InvalidOperationException: no stock\n"
-       "   at System.Linq.ThrowHelper.ThrowNoElementsException()\n"
-       "   at Acme.Orders.Shipper.<Ship>d__12.MoveNext() in C:\\src\\Shipper.cs:line 43\n"
-       "   --- End of inner exception stack trace ---\n   at Acme.Main.Run()\n",
-       "system.invalidoperationexception no stock in acme.orders.shipper.ship"},
-      {"Traceback (most recent call last):\n  File \"/app/a.py\", line 1, in a\n    b()\nKeyError: 'x'\n\n"
-       "During handling of the above exception, another exception occurred:\n\n"
-       "Traceback (most recent call last):\n  File \"/app/consume.py\", line 12, in on_message\n    "
-       "ship(order)\n"
-       "  File \"/app/orders.py\", line 42, in ship\n    raise OutOfStock(sku)\n"
-       "  File \"/app/venv/lib/python3.11/site-packages/pika/x.py\", line 1, in f\n    g()\n"
-       "acme.OutOfStock: SKU-4711\n",
-       "acme.outofstock in orders.ship"},
-      {"/app/lib/order.rb:12:in `block in ship': no stock (Acme::OutOfStock)\n\tfrom "
-       "/app/lib/order.rb:9:in `each'\n",
-       "acme outofstock no stock in order.ship"},
-      {"Uncaught PDOException: SQLSTATE[23000]: lost in /app/src/Order.php:33\nStack trace:\n"
-       "#0 /app/vendor/laravel/src/Connection.php(7): PDOStatement->execute()\n"
-       "#1 /app/src/Job.php(8): App\\Order->ship(Object(App\\Item))\n#2 {main}",
-       "uncaught pdoexception sqlstate 23000 lost in order"},
-      {"OutOfStock: SKU-4711\n    at new Stock (/app/node_modules/stock/index.js:1:2)\n"
-       "    at async OrderService.ship (/app/dist/orders.js:42:11)\n",
-       "outofstock in orderservice.ship"},
-      {"panic: order 4711 is lost\n\ngoroutine 17 [running]:\npanic({0x1, 0x2})\n"
-       "\t/usr/local/go/src/runtime/panic.go:884 +0x213\n"
-       "example.com/acme/orders.(*Service).Ship.func1(0xc000010000, {0x1, 0x2})\n\t/app/orders/ship.go:42 "
-       "+0x1d\n",
-       "panic order * is lost goroutine * running in example.com.acme.orders.service.ship"},
-      {"thread 'main' panicked at src/orders.rs:42:5:\norder 4711 is lost\nnote: run with RUST_BACKTRACE=1",
-       "order * is lost in orders"},
-      {"** (KeyError) key :total not found\n    (elixir 1.14) lib/enum.ex:7: Enum.map/2\n"
-       "    (orders 0.1.0) lib/orders/ship.ex:12: anonymous fn/1 in Orders.Ship.run/2\n",
-       "keyerror key total not found in orders.ship.run"},
-      {"{badmatch,{error,timeout}}\n[{gen_server,call,2,[{file,\"gen_server.erl\"},{line,7}]},\n"
-       " {orders,ship,2,[{file,\"src/orders.erl\"},{line,42}]}]",
-       "badmatch error timeout in orders.ship"},
-      {"std::runtime_error: lost\n 0# boost::stacktrace::f() at /a.hpp:1\n 1# acme::ship(int) at "
-       "/src/ship.cc:42\n",
-       "std runtime_error lost in acme.ship"}};
-  for (const auto& [trace, text] : traces) EXPECT_EQ(cause_text(trace), text) << trace;
+  for (const auto& [trace, text] : kTraces) EXPECT_EQ(cause_text(trace), text) << trace;
 }
 
 TEST(CausesTrace, TheCauseWithoutOwnFramesHasThoseAround) {
@@ -223,64 +225,24 @@ std::string repeated(std::string_view part) {
   return out;
 }
 
-const Texts kPieces = {"'",
-                       "\"",
-                       "`",
-                       "\\",
-                       "{",
-                       "}",
-                       "[",
-                       "]",
-                       "(",
-                       ")",
-                       "=",
-                       ":",
-                       "://",
-                       "@",
-                       "/",
-                       "\n",
-                       "\\n",
-                       " at ",
-                       "at a.b(",
-                       "C:\\",
-                       "1",
-                       "x7",
-                       "a.b",
-                       "::",
-                       "-",
-                       "\xe2",
-                       "\xff",
-                       "\t",
-                       "\x1a",
-                       "\x1b[",
-                       "from ",
-                       "#0 ",
-                       "#0 a.php(1): b()",
-                       "Caused by: ",
-                       "Suppressed: ",
-                       "---> ",
-                       "Traceback (most recent call last)\n",
-                       "File \"a.py\", line 1, in b",
-                       "thread 'a' panicked at ",
-                       "goroutine 1 [running]:\n",
-                       "main.f(0x1)\n\t/a.go:1",
-                       "** (",
-                       "(app 1.0) lib/a.ex:1: A.b/1",
-                       "{a,b,1,[{file,",
-                       "a.rb:1:in `b'",
-                       "0: a::b\n",
-                       "1# a() at b",
-                       ".php:",
-                       "<a>b__0",
-                       "status",
-                       "*.a",
-                       "<id>",
-                       "[Source: ",
-                       "values (",
-                       "id: ",
-                       std::string(1, '\0')};
+// What traces are made of: words, what stands between them, and bytes that stand nowhere.
+Texts pieces() {
+  std::set<std::string> out = {"\xe2", "\xff", "\x1a", "\x1b[", "*.a", "<id>", std::string(1, '\0')};
+  for (const auto& [trace, text] : kTraces) {
+    const auto in_word = [&](std::size_t at) {
+      return std::isalnum(static_cast<unsigned char>(trace[at])) != 0;
+    };
+    for (std::size_t at = 0, end = 0; at < trace.size(); at = end) {
+      for (end = at + 1; end < trace.size() && in_word(end) == in_word(at); ++end) {
+      }
+      out.insert(trace.substr(at, end - at));
+    }
+  }
+  return {out.begin(), out.end()};
+}
 
 TEST(CausesHostile, RandomBytesAndPieces) {
+  const Texts all = pieces();
   std::mt19937 random(32);
   for (int i = 0; i < 300; ++i) {
     std::string error(random() % 2000, '\0');
@@ -289,13 +251,13 @@ TEST(CausesHostile, RandomBytesAndPieces) {
   }
   for (int i = 0; i < 2000; ++i) {
     std::string error;
-    for (std::size_t n = random() % 40; n > 0; --n) error += kPieces[random() % kPieces.size()];
+    for (std::size_t n = random() % 40; n > 0; --n) error += all[random() % all.size()];
     expect_sound(error);
   }
 }
 
 TEST(CausesHostile, SixteenKilobytesOfOneThing) {
-  for (const std::string& part : kPieces) expect_sound(repeated(part));
+  for (const std::string& part : pieces()) expect_sound(repeated(part));
 }
 
 TEST(CausesHostile, QueueAndTypeCount) {

@@ -152,16 +152,6 @@ TEST(Delay, ItsOwnSilenceGoesBeforeItsQueues) {
             FinishedBy::presumed);
 }
 
-TEST(Executor, StandsInTheHistory) {
-  const Task t = awaiting(delay_to({"orders", "", ""}));
-  EXPECT_EQ(decide(t, event::Succeeded{1, "worker-7"}, rules(), at()).attempt->executor, "worker-7");
-  event::Failed f = failed(1);
-  f.executor = "worker-8\n" + std::string(300, 'x');
-  EXPECT_EQ(decide(t, f, rules(), at()).attempt->executor.size(), 255U);
-  EXPECT_EQ(decide(t, event::Finish{true, "", "alice"}, rules(), at()).attempt->executor, "alice");
-  EXPECT_EQ(decide(t, event::Finish{false, "e", "alice"}, rules(), at()).attempt->executor, "alice");
-}
-
 // ---- by a person
 
 TEST(Reschedule, ToAnotherTime) {
@@ -175,14 +165,6 @@ TEST(Reschedule, ToAnotherTime) {
   EXPECT_EQ(decide(t, event::Reschedule{kNow - hours(3), Ms{0}}, rules(), at()).task.next_at, kNow)
       << "never before now";
   EXPECT_EQ(decide(t, event::Reschedule{t.next_at, Ms{0}}, rules(), at()).verdict, Verdict::stale);
-}
-
-TEST(Fire, Now) {
-  const Task t = delay_to({"orders", "", ""});
-  const Decision d = decide(t, event::Fire{}, rules(), at());
-  EXPECT_EQ(d.task.next_at, kNow);
-  EXPECT_EQ(d.task.attempt, 0) << "a claim counts, not the wish";
-  EXPECT_EQ(decide(d.task, event::Fire{}, rules(), at()).verdict, Verdict::stale);
 }
 
 TEST(Redrive, Elsewhere) {
@@ -203,37 +185,6 @@ TEST(Redrive, Elsewhere) {
   const Task nowhere = delay_to({});
   EXPECT_EQ(decide(nowhere, event::Redrive{}, rules(), at()).verdict, Verdict::refused);
   EXPECT_EQ(decide(nowhere, event::Redrive{{"orders", "", ""}}, rules(), at()).verdict, Verdict::applied);
-}
-
-TEST(Redrive, SaidTwiceIsDoneOnce) {
-  const Task once = decide(task_in(State::parked), event::Redrive{}, rules(), at()).task;
-  EXPECT_EQ(decide(once, event::Redrive{}, rules(), at()).verdict, Verdict::stale);
-  EXPECT_EQ(decide(awaiting(once), event::Redrive{}, rules(), at()).verdict, Verdict::stale);
-  EXPECT_EQ(decide(awaiting(once), event::Redrive{{"invoices", "", ""}}, rules(), at()).verdict,
-            Verdict::refused);
-}
-
-TEST(Finish, OfANamedAttemptFailsNoLaterOne) {
-  const Task first = awaiting(delay_to({"orders", "", ""}));
-  const event::Finish failed_first{false, "e", "", 1};
-  const Task after = decide(first, failed_first, rules(), at()).task;
-  EXPECT_EQ(after.state, State::scheduled);
-  EXPECT_EQ(decide(after, failed_first, rules(), at()).verdict, Verdict::stale);
-  EXPECT_EQ(decide(awaiting(after), failed_first, rules(), at()).verdict, Verdict::stale);
-  EXPECT_EQ(decide(first, event::Finish{false, "e", "", 2}, rules(), at()).verdict, Verdict::refused);
-}
-
-TEST(Version, GrowsWithEachChangeAndWithNothingElse) {
-  Task t = delay_to({"orders", "", ""});
-  EXPECT_EQ(t.version, 1U);
-  t = decide(t, event::Fire{}, rules(), at()).task;
-  EXPECT_EQ(t.version, 2U);
-  EXPECT_EQ(decide(t, event::Fire{}, rules(), at()).task.version, 2U);
-  t = decide(t, event::Claim{}, rules(), at()).task;
-  EXPECT_EQ(t.version, 3U);
-  // Only the history learns of it.
-  const Task done = decide(t, event::Succeeded{1}, rules(), at()).task;
-  EXPECT_EQ(decide(done, event::Confirmed{1, kNow}, rules(), at()).task.version, done.version);
 }
 
 }  // namespace

@@ -86,16 +86,6 @@ TEST(Failed, UnderAnotherRoutingKeyIsNoRepeat) {
   EXPECT_EQ(d.reason, kAnotherMessage);
 }
 
-TEST(Failed, AfterPresumedSuccessOpensTheSameRowAgain) {
-  const Decision d = decide(presumed_task(), failed(2), rules(), at());
-  EXPECT_EQ(d.task.state, State::scheduled);
-  EXPECT_EQ(d.task.level, 3);
-  EXPECT_FALSE(d.task.finished_at);
-  EXPECT_EQ(d.task.finished_by, FinishedBy::nobody);
-  EXPECT_EQ(d.attempt->outcome, Outcome::failed);
-  EXPECT_EQ(d.attempt->level, 2);
-}
-
 TEST(Failed, WithAnothersRetryIdIsRefused) {
   Task t = task_in(State::awaiting);
   t.message_id = "order-4711";

@@ -210,15 +210,6 @@ TEST(Deferred, KeepsTheNumberOfAnAttemptWhoseCopyMayBeOut) {
   EXPECT_EQ(life.task.level, 3);
 }
 
-TEST(Deferred, ADeposedOwnerTakesNothingBack) {
-  Task t = task_in(State::publishing, kNow);
-  t.node = kOther;  // it claimed the same attempt again, and its publish is on the way
-  for (const std::uint64_t epoch : {std::uint64_t{0}, kEpoch}) {
-    EXPECT_EQ(decide(t, event::Deferred{2, Ms(1), ""}, rules(), at(kNow, epoch)).verdict, Verdict::stale);
-    EXPECT_EQ(decide(t, event::Returned{2, kNow, ""}, rules(), at(kNow, epoch)).verdict, Verdict::stale);
-  }
-}
-
 // ---- successes and silence
 
 TEST(Succeeded, LateAfterTimedOut) {

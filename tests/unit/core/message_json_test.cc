@@ -3,39 +3,16 @@
 
 #include <bit>
 #include <cmath>
-#include <cstdlib>
-#include <iostream>
 #include <limits>
-#include <random>
 
 #include "src/core/base/utf8.h"
 #include "src/core/message/message.h"
-#include "tests/support/seed.h"
+#include "tests/fuzz/values.h"
 
 namespace rung {
 namespace {
 
-// To the bit: NaN equals itself, -0.0 is not 0.0.
-bool same(const Value& a, const Value& b);
-bool same(const Table& a, const Table& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
-           return x.first == y.first && same(x.second, y.second);
-         });
-}
-bool same(const Value& a, const Value& b) {
-  if (a.v.index() != b.v.index()) return false;
-  if (const auto* x = std::get_if<float>(&a.v))
-    return std::bit_cast<std::uint32_t>(*x) == std::bit_cast<std::uint32_t>(std::get<float>(b.v));
-  if (const auto* x = std::get_if<double>(&a.v))
-    return std::bit_cast<std::uint64_t>(*x) == std::bit_cast<std::uint64_t>(std::get<double>(b.v));
-  if (const auto* x = std::get_if<Array>(&a.v)) {
-    const auto& y = std::get<Array>(b.v);
-    return x->size() == y.size() && std::equal(x->begin(), x->end(), y.begin(),
-                                               [](const Value& p, const Value& q) { return same(p, q); });
-  }
-  if (const auto* x = std::get_if<Table>(&a.v)) return same(*x, std::get<Table>(b.v));
-  return a == b;
-}
+using fuzz::same;
 
 void expect_exact(const Table& table) {
   const std::string text = headers_to_json(table);
@@ -115,112 +92,25 @@ TEST(MessageJson, ReadsAsTheHeaderSays) {
             R"({"!table":[["k",1],["k",2]]})");
 }
 
-// ---- random tables
-
-class Maker {
- public:
-  explicit Maker(unsigned seed) : dice_(seed) {}
-
-  Table table(int depth) {
-    Table t;
-    for (int n = pick(6); n > 0; --n) t.emplace_back(key(), value(depth));
-    return t;
-  }
-  std::string text() {
-    std::string s;
-    const bool bytes = pick(3) == 0;
-    for (int n = pick(12); n > 0; --n) s += static_cast<char>(bytes ? pick(256) : 32 + pick(95));
-    return s;
-  }
-  int pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(dice_); }
-  std::uint64_t bits() { return dice_(); }
-
- private:
-  std::string key() {
-    if (pick(8) == 0) return "!" + text();
-    if (pick(4) == 0) return "again";
-    return text();
-  }
-  Value value(int depth) {
-    switch (pick(depth > 0 ? 18 : 16)) {
-      case 0:
-        return {};
-      case 1:
-        return pick(2) == 0;
-      case 2:
-        return static_cast<std::int8_t>(bits());
-      case 3:
-        return static_cast<std::uint8_t>(bits());
-      case 4:
-        return static_cast<std::int16_t>(bits());
-      case 5:
-        return static_cast<std::uint16_t>(bits());
-      case 6:
-        return static_cast<std::int32_t>(bits());
-      case 7:
-        return static_cast<std::uint32_t>(bits());
-      case 8:
-        return static_cast<std::int64_t>(bits());
-      case 9:
-        return bits();
-      case 10:
-        return quiet(std::bit_cast<float>(static_cast<std::uint32_t>(bits())));
-      case 11:
-        return std::bit_cast<double>(bits());
-      case 12:
-        return Decimal{static_cast<std::uint8_t>(bits()), static_cast<std::int32_t>(bits())};
-      case 13:
-        return Timestamp{bits()};
-      case 14:
-        return text();
-      case 15:
-        return Bytes{text()};
-      case 16: {
-        Array a;
-        for (int n = pick(5); n > 0; --n) a.push_back(value(depth - 1));
-        return a;
-      }
-      default:
-        return table(depth - 1);
-    }
-  }
-  // Copying a signalling NaN may quiet it: that is the processor's doing, not the text's.
-  static float quiet(float x) { return std::isnan(x) ? std::bit_cast<float>(0x7FC0'0001u) : x; }
-
-  std::mt19937_64 dice_;
-};
-
-TEST(MessageJson, RandomTables) {
-  Maker make(test::seed());
-  for (int i = 0; i < 5000 && !HasFailure(); ++i) expect_exact(make.table(4));
-}
-
-TEST(MessageJson, RandomProperties) {
-  Maker make(test::seed());
-  for (int i = 0; i < 3000; ++i) {
-    Properties p;
-    const auto text = [&](std::optional<std::string>& field) {
-      if (make.pick(2) == 0) field = make.text();
-    };
-    for (auto* field : {&p.content_type, &p.content_encoding, &p.correlation_id, &p.reply_to, &p.expiration,
-                        &p.message_id, &p.type, &p.user_id, &p.app_id, &p.cluster_id}) {
-      text(*field);
-    }
-    if (make.pick(2) == 0) p.delivery_mode = static_cast<std::uint8_t>(make.bits());
-    if (make.pick(2) == 0) p.priority = static_cast<std::uint8_t>(make.bits());
-    if (make.pick(2) == 0) p.timestamp = make.bits();
-    const std::string json = properties_to_json(p);
-    const auto back = properties_from_json(json);
-    ASSERT_TRUE(back) << json;
-    ASSERT_EQ(*back, p) << json;
-  }
+TEST(MessageJson, EveryProperty) {
+  Properties p;
+  int number = 0;
+  for (auto* field : {&p.content_type, &p.content_encoding, &p.correlation_id, &p.reply_to, &p.expiration,
+                      &p.message_id, &p.type, &p.user_id, &p.app_id, &p.cluster_id})
+    *field = "\xFF" + std::to_string(++number);
+  p.delivery_mode = std::uint8_t{2};
+  p.priority = std::uint8_t{255};
+  p.timestamp = std::numeric_limits<std::uint64_t>::max();
+  const auto back = properties_from_json(properties_to_json(p));
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(*back, p);
   EXPECT_EQ(properties_to_json({}), "{}");
 }
 
 // ---- hostile text
 
-const std::vector<std::string>& hostile() {
-  static const std::vector<std::string> texts = {"",
+TEST(MessageJson, HostileTextIsAnErrorAndNoException) {
+  const std::vector<std::string_view> hostile = {"",
                                                  " ",
                                                  "{",
                                                  "}",
@@ -235,7 +125,6 @@ const std::vector<std::string>& hostile() {
                                                  "{\"a\":}",
                                                  "{\"a\":1}x",
                                                  "\xFF",
-                                                 std::string("\0", 1),
                                                  "{\"a\":\"\xFF\"}",
                                                  "{\"a\":1e999}",
                                                  R"({"a":{"!i8":128}})",
@@ -267,12 +156,9 @@ const std::vector<std::string>& hostile() {
                                                  R"({"!table":[[{"!S":5},1]]})",
                                                  R"({"!table":[[{"S":"ff"},1]]})",
                                                  R"({"a":{"!f32":"x"}})",
-                                                 R"({"a":{"!f32bits":-1}})"};
-  return texts;
-}
-
-TEST(MessageJson, HostileTextIsAnErrorAndNoException) {
-  for (const std::string& text : hostile()) {
+                                                 R"({"a":{"!f32bits":-1}})",
+                                                 std::string_view("\0", 1)};
+  for (const std::string_view text : hostile) {
     const auto headers = headers_from_json(text);
     EXPECT_FALSE(headers) << text;
     if (!headers) {
@@ -286,18 +172,6 @@ TEST(MessageJson, HostileTextIsAnErrorAndNoException) {
     EXPECT_FALSE(properties_from_json(text)) << text;
   }
   EXPECT_TRUE(properties_from_json(R"({"of a later version":1})"));
-}
-
-TEST(MessageJson, TextThatIsCutOrBent) {
-  Maker make(test::seed());
-  for (int i = 0; i < 2000; ++i) {
-    std::string text = headers_to_json(make.table(3));
-    (void)headers_from_json(
-        text.substr(0, static_cast<std::size_t>(make.pick(static_cast<int>(text.size()) + 1))));
-    text[static_cast<std::size_t>(make.pick(static_cast<int>(text.size())))] =
-        static_cast<char>(make.pick(256));
-    if (const auto read = headers_from_json(text)) expect_exact(*read);
-  }
 }
 
 // ---- depth

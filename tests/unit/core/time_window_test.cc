@@ -110,19 +110,6 @@ TEST(TimeWindow, TheSkippedHour) {  // Berlin, 2026-03-29: after 02:00, which is
   EXPECT_EQ(berlin("03:00-04:00"), (Changes{"+2026-03-29 01:00", "-2026-03-29 02:00"}));
   // A night of 7 hours.
   EXPECT_EQ(berlin("22:00-06:00"), (Changes{"+2026-03-28 21:00", "-2026-03-29 04:00"}));
-
-  const TimeWindow within = window({"02:15-02:45"}, "Europe/Berlin");
-  EXPECT_EQ(within.next_change(utc("2026-03-28T01:45")), utc("2026-03-30T00:15"));
-  // It opens next in two weeks: a time without a change, so that callers look again.
-  const TimeWindow sundays = window({"Sun 02:15-02:45"}, "Europe/Berlin");
-  EXPECT_EQ(sundays.next_change(utc("2026-03-22T01:45")), utc("2026-03-30T01:45"));
-  EXPECT_EQ(sundays.next_change(utc("2026-03-30T01:45")), utc("2026-04-05T00:15"));
-  const TimeWindow across = window({"02:30-04:00"}, "Europe/Berlin");
-  EXPECT_EQ(across.next_change(utc("2026-03-29T00:59")), utc("2026-03-29T01:00"));
-  EXPECT_EQ(across.next_change(utc("2026-03-29T01:00")), utc("2026-03-29T02:00"));
-  // Nothing changes in a window on both sides.
-  EXPECT_EQ(window({"01:00-04:00"}, "Europe/Berlin").next_change(utc("2026-03-29T00:00")),
-            utc("2026-03-29T02:00"));
 }
 
 TEST(TimeWindow, TheRepeatedHour) {  // Berlin, 2026-10-25: at 03:00, 01:00 UTC, it is 02:00 again
@@ -141,10 +128,6 @@ TEST(TimeWindow, TheRepeatedHour) {  // Berlin, 2026-10-25: at 03:00, 01:00 UTC,
   EXPECT_EQ(berlin("03:00-04:00"), (Changes{"+2026-10-25 02:00", "-2026-10-25 03:00"}));
   // A night of 9 hours.
   EXPECT_EQ(berlin("22:00-06:00"), (Changes{"+2026-10-24 20:00", "-2026-10-25 05:00"}));
-  const TimeWindow across = window({"01:30-02:30"}, "Europe/Berlin");
-  EXPECT_EQ(across.next_change(utc("2026-10-25T00:30")), utc("2026-10-25T01:00"));
-  EXPECT_EQ(window({"02:00-03:00"}, "Europe/Berlin").next_change(utc("2026-10-25T00:00")),
-            utc("2026-10-25T02:00"));
 }
 
 struct Combination {
@@ -157,6 +140,7 @@ std::vector<Combination> combinations() {
   const std::vector<std::vector<std::string>> all = {
       {"Mon-Fri 08:00-18:00"},
       {"02:15-02:45"},
+      {"Sun 02:15-02:45"},  // not on the day whose hour is skipped
       {"22:00-06:00"},
       {"Sat 20:00-02:30", "Sun 02:30-03:30"},
       {"Fri-Mon 01:30-02:00", "Sun 02:00-02:30", "Wed 00:00-24:00"},

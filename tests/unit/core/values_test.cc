@@ -250,11 +250,6 @@ RuleBook book(bool with_default) {
       {{"orders", {"quick", {}, true}}}, {}, defaults);
 }
 
-TEST(RuleBook, ANamedQueue) {
-  EXPECT_EQ(book(true).queue("orders").ladder, "quick");
-  EXPECT_TRUE(book(true).queue("orders").publish_parked);
-}
-
 TEST(RuleBook, OthersTakeTheDefaultsElseTheLadderDefault) {
   for (const char* name : {"unknown", "", "Orders", "orders "}) {
     EXPECT_EQ(book(true).queue(name).ladder, "slow") << name;

@@ -58,26 +58,5 @@ TEST(OpenApi, EachReferenceHasItsTarget) {
     EXPECT_TRUE(used.contains("/components/schemas/" + name)) << name << " is not used";
 }
 
-TEST(OpenApi, AnObjectHasItsPropertiesUnlessItSaysOtherwise) {
-  const Json document = Json::parse(openapi_document());
-  const Json& schemas = document.at("components").at("schemas");
-  const auto requires_member = [&](const char* schema, const char* member) {
-    const Json& required = schemas.at(schema).at("required");
-    return std::ranges::find(required, Json(member)) != required.end();
-  };
-  EXPECT_EQ(schemas.at("Task").at("additionalProperties"), false);
-  EXPECT_TRUE(requires_member("Task", "retry_id"));
-  EXPECT_FALSE(requires_member("Task", "held")) << "optional";
-  EXPECT_TRUE(requires_member("TaskWithHistory", "retry_id")) << "extends Task";
-  EXPECT_TRUE(requires_member("TaskWithHistory", "held"));
-  EXPECT_TRUE(requires_member("TaskWithHistory", "history"));
-  EXPECT_EQ(schemas.at("NewTask").at("required"), Json::array());
-  EXPECT_EQ(schemas.at("Filter").at("properties").at("tag").at("type"), "string");
-  EXPECT_EQ(schemas.at("Filter").at("properties").at("due_after").at("format"), "date-time");
-  const Json& gates = schemas.at("QueueRules").at("properties").at("gates").at("properties");
-  EXPECT_EQ(gates.at("breaker").at("type"), (Json{"object", "null"})) << "what the file says stays";
-  EXPECT_EQ(schemas.at("Task").at("properties").at("state"), (Json{{"$ref", "#/components/schemas/State"}}));
-}
-
 }  // namespace
 }  // namespace rung::http

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,23 +33,6 @@ TEST(Loop, RunsWhatOtherThreadsPostInTheirOrder) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(seen[static_cast<std::size_t>(i)], i);
 }
 
-TEST(Timer, RepeatsUntilStopped) {
-  UvLoop loop{test_clock()};
-  int count = 0;
-  Timer* self = nullptr;
-  Timer timer(loop, [&] {
-    if (++count == 3) {
-      self->stop();
-      loop.stop();
-    }
-  });
-  self = &timer;
-  timer.start(Ms{1}, Ms{1});
-  loop.run();
-  EXPECT_EQ(count, 3);
-  EXPECT_FALSE(timer.active());
-}
-
 TEST(Timer, MayEndItselfWhileItFires) {
   UvLoop loop{test_clock()};
   auto timer = std::make_unique<std::optional<Timer>>();
@@ -61,18 +43,6 @@ TEST(Timer, MayEndItselfWhileItFires) {
   (*timer)->start(Ms{1});
   loop.run();
   EXPECT_FALSE(timer->has_value());
-}
-
-TEST(Signal, IsCaughtOnTheLoop) {
-  UvLoop loop{test_clock()};
-  bool caught = false;
-  const Signal signal(loop, SIGUSR1, [&] {
-    caught = true;
-    loop.stop();
-  });
-  kill(getpid(), SIGUSR1);
-  loop.run();
-  EXPECT_TRUE(caught);
 }
 
 class ServiceManagerTest : public testing::Test {

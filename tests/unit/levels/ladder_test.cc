@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "levels/ready.h"
-#include "tests/unit/levels/seed.h"
 
 namespace rung::levels {
 namespace {
@@ -122,41 +121,6 @@ TEST(Ladder, JitterOnlyEverAdds) {
   EXPECT_EQ(ladder->delay(1, 7.0), s(12));
   EXPECT_EQ(ladder->delay(1, std::nan("")), s(10));
   EXPECT_EQ(Ladder::from_list({s(10)})->delay(1, 0.999), s(10));
-}
-
-TEST(LadderProperty, EveryExponentialIsMonotoneAndBounded) {
-  auto random = seeded();
-  for (int i = 0; i < 400; ++i) {
-    Exponential spec;
-    spec.base = Ms{between(random, 1, std::int64_t{1} << between(random, 0, 38))};
-    if (spec.base > kLongest) spec.base = kLongest;
-    spec.factor = 1.0 + std::pow(10.0, static_cast<double>(between(random, -12, 300))) *
-                            static_cast<double>(between(random, 0, 9));
-    spec.max = between(random, 0, 2) == 0 ? Ms{0} : Ms{between(random, spec.base.count(), kLongest.count())};
-    spec.levels = static_cast<int>(between(random, 1, Ladder::kMostLevels));
-    const auto ladder = Ladder::from_exponential(spec);
-    ASSERT_TRUE(ladder.has_value()) << ladder.error();
-    ASSERT_EQ(ladder->levels(), spec.levels);
-    ASSERT_EQ(ladder->delay(1), spec.base);
-    for (int level = 2; level <= ladder->levels(); ++level)
-      ASSERT_GE(ladder->delay(level), ladder->delay(level - 1));
-    ASSERT_LE(ladder->highest(), spec.max == Ms{0} ? kLongest : spec.max);
-    ASSERT_GT(ladder->since_first(ladder->levels()), Ms{0});
-  }
-}
-
-TEST(LadderProperty, JitterStaysWithinItsBounds) {
-  auto random = seeded();
-  std::uniform_real_distribution<double> dice(0.0, 1.0);
-  for (int i = 0; i < 20'000; ++i) {
-    const double jitter = dice(random);
-    const Ms base{between(random, 1, kLongest.count())};
-    const auto ladder = Ladder::from_list({base}, jitter);
-    ASSERT_TRUE(ladder.has_value());
-    const Ms delay = ladder->delay(1, dice(random));
-    ASSERT_GE(delay, base);
-    ASSERT_LE(static_cast<double>((delay - base).count()), static_cast<double>(base.count()) * jitter);
-  }
 }
 
 TEST(ReadyLadders, AreEmbeddedUnderTheirNames) {

@@ -159,22 +159,6 @@ TEST(Discovery, ARedirectIsAnError) {
   EXPECT_THAT(fetch(options_for(provider)).error().message, HasSubstr("status 302"));
 }
 
-TEST(Provider, ATokenOfAKnownKey) {
-  FakeProvider fake;
-  const SigningKey key = SigningKey::ec();
-  fake.set_keys({key.jwk("one")});
-  const HandClock clock;
-  Reports reports;
-  Provider provider(options_for(fake), clock, reports.take(), by_hand());
-  EXPECT_EQ(reports.wait_for(1), "");
-  wait_for_fetches(provider, 1);
-  const auto person =
-      provider.person_of(key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump()));
-  ASSERT_TRUE(person) << person.error().what;
-  EXPECT_EQ(person->name, "alice");
-  EXPECT_EQ(provider.counts().keys, 1U);
-}
-
 // The provider's key is known, and a moment has passed since it was fetched.
 class KnownKey : public testing::Test {
  protected:

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
 
 #include "tests/support/clock.h"
@@ -49,12 +48,6 @@ HttpScript::Script first(Answer answer) {
   return [answer = std::move(answer)](const Request&, std::size_t number) {
     return number == 1 ? answer : Answer{};
   };
-}
-
-std::ptrdiff_t count(const std::string& text, std::string_view part) {
-  std::ptrdiff_t found = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
-  return found;
 }
 
 TEST(Exporter, PostsToTheEndpointsPath) {
@@ -172,27 +165,6 @@ TEST(Exporter, DropsABatchAfterTheLastTry) {
   EXPECT_EQ(thread.counts().dropped, 2);
 }
 
-TEST(Exporter, ACollectorThatWasAwayGetsWhatWaited) {
-  int port = 0;
-  {
-    const HttpScript gone(accept);
-    port = gone.port();
-  }
-  ExportLimits some = limits();
-  some.tries = 1'000'000;
-  testing::internal::CaptureStderr();
-  Exporter thread({.endpoint = "http://127.0.0.1:" + std::to_string(port)}, some);
-  add(thread, 6);
-  HttpScript collector(accept, port);
-  const bool arrived = collector.wait_for(3);
-  thread.stop();
-  const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(arrived);
-  EXPECT_EQ(thread.counts().exported, 6);
-  EXPECT_EQ(thread.counts().dropped, 0);
-  EXPECT_LE(count(log, "trace collector unavailable"), 1) << log;
-}
-
 // The test's own limit of time is what would fail.
 TEST(Exporter, StopEndsARequestThatIsNotAnswered) {
   HttpScript collector([](const Request&, std::size_t) { return Answer{.status = HttpScript::kSilent}; });
@@ -267,18 +239,6 @@ TEST(CollectorLog, ACollectorThatComesAndGoesIsAWarningAMinute) {
     }
   });
   EXPECT_EQ(lines(text), 4) << text;  // a warning and its end, in each of two minutes
-}
-
-TEST(CollectorLog, DroppedIsOfThisOutage) {
-  CollectorLog log("http://collector:4318", nullptr);
-  const std::string text = written([&] {
-    log.failing(kAway, "", 10);
-    log.accepting(15);
-    log.failing(kAway, "", 18);
-    log.accepting(20);
-  });
-  for (const char* dropped : {"dropped=10\n", "dropped=15\n", "dropped=3\n", "dropped=5\n"})
-    EXPECT_NE(text.find(dropped), std::string::npos) << dropped << text;
 }
 
 TEST(CollectorLog, NoPassword) {

@@ -2,15 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "plugin/rabbitmq/consume/error_queues.h"
 #include "plugin/rabbitmq/consume/intake_state.h"
 #include "plugin/rabbitmq/wire/codec.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
 #include "plugin/rabbitmq/wire/wire.h"
-#include "tests/support/broker_recorder.h"
-#include "tests/support/clock.h"
 
 namespace rung::rabbit {
 namespace {
@@ -124,48 +120,6 @@ TEST_F(UnackedTest, WhatWasAckedIsNotRequeued) {
   EXPECT_THAT(requeued(), IsEmpty());
 }
 
-TEST(IntakeSwitch, APauseReturnsOnceAndGoingOnConsumes) {
-  IntakeSwitch intake;
-  intake.begin_connection();
-  EXPECT_TRUE(intake.consuming());
-  EXPECT_TRUE(intake.next().nothing());
-  intake.pause(true);
-  auto step = intake.next();
-  EXPECT_TRUE(step.return_deliveries);
-  EXPECT_FALSE(step.consume);
-  EXPECT_TRUE(intake.next().nothing());
-  intake.pause(false);
-  step = intake.next();
-  EXPECT_FALSE(step.return_deliveries);
-  EXPECT_TRUE(step.consume);
-  EXPECT_TRUE(intake.next().nothing());
-}
-
-TEST(IntakeSwitch, ANewConnectionHasReturnedWhatWasUnacked) {
-  IntakeSwitch intake;
-  intake.pause(true);
-  intake.begin_connection();
-  EXPECT_FALSE(intake.consuming());
-  EXPECT_TRUE(intake.next().nothing());
-  intake.pause(false);
-  const auto step = intake.next();
-  EXPECT_FALSE(step.return_deliveries);
-  EXPECT_TRUE(step.consume);
-}
-
-TEST(IntakeSwitch, StoppedCancelsOncePerConnection) {
-  IntakeSwitch intake;
-  intake.begin_connection();
-  EXPECT_FALSE(intake.take_cancel());
-  intake.stop();
-  intake.pause(true);
-  EXPECT_TRUE(intake.next().nothing());
-  EXPECT_TRUE(intake.take_cancel());
-  EXPECT_FALSE(intake.take_cancel());
-  intake.begin_connection();
-  EXPECT_TRUE(intake.take_cancel());
-}
-
 TEST(IntakeEpoch, StandsWhileTheThreadHasItsTurns) {
   IntakeEpoch epoch(Ms{10'000}, 0);
   epoch.next();
@@ -184,8 +138,6 @@ TEST(IntakeEpoch, StandsWhileTheThreadHasItsTurns) {
   EXPECT_FALSE(epoch.stands({2}, BootMs{1'010'001}));
 }
 
-// ---- The loop without a reachable broker. With one: tests/integration/rabbitmq.
-
 TEST(Backoff, DoublesUpToTheLongest) {
   Backoff pauses(Ms{1000}, Ms{5000});
   for (const int longest : {1000, 2000, 4000, 5000, 5000}) {
@@ -196,62 +148,6 @@ TEST(Backoff, DoublesUpToTheLongest) {
   pauses.reset();
   EXPECT_LE(pauses.next(), Ms{1000});
   EXPECT_GE(pauses.next(Ms{4000}), Ms{2000});
-}
-
-class ConnectionLoopTest : public testing::Test, protected ConnectionLoop::Handler {
- protected:
-  ConnectionLoopTest() {
-    options_.url = "amqp://127.0.0.1:1/";  // nobody listens there
-    endpoints_ = *make_endpoints(options_, test_clock());
-  }
-  ConnectionLoop::Deps deps() { return {options_, *endpoints_.addresses, *endpoints_.access, adapter_}; }
-
-  Result<BootMs> turn(Connection&) override { return transient("there is no connection"); }
-  BootMs idle() override {
-    ++idle_;
-    return test_clock().boot() + Ms{60'000};
-  }
-  void over(const ConnectionLoop::End& end) override {
-    ++over_;
-    over_.notify_all();
-    EXPECT_FALSE(end.why.message.empty());
-    EXPECT_EQ(end.written, 0U);
-    EXPECT_FALSE(end.closed_by_peer);
-  }
-  void stopped() override {
-    EXPECT_EQ(stopped_, 0);
-    ++stopped_;
-  }
-
-  BrokerOptions options_;
-  BrokerEndpoints endpoints_;
-  test::BrokerRecorder recorder_;
-  SinkAdapter adapter_{recorder_};
-  std::atomic<int> over_{0}, idle_{0}, stopped_{0};
-};
-
-TEST_F(ConnectionLoopTest, TriesAgainUntilItIsStopped) {
-  ConnectionLoop loop(deps(), {.thread_name = "test", .purpose = "test", .side = SinkAdapter::Side::intake},
-                      *this);
-  loop.start();
-  for (int seen = over_; seen < 2; seen = over_) over_.wait(seen);
-  loop.order_stop(test_clock().boot());
-  loop.join();
-  EXPECT_EQ(stopped_, 1);
-  EXPECT_GE(idle_, 1);
-  ASSERT_FALSE(recorder_.statuses().empty());
-  EXPECT_EQ(recorder_.statuses().back().reason, "stopped");
-  EXPECT_FALSE(recorder_.statuses().back().consuming);
-}
-
-TEST_F(ConnectionLoopTest, StopsBeforeItConnects) {
-  ConnectionLoop loop(deps(), {.thread_name = "test", .purpose = "test", .side = {}}, *this);
-  loop.order_stop(test_clock().boot());
-  loop.start();
-  loop.join();
-  EXPECT_EQ(over_, 0);
-  EXPECT_EQ(stopped_, 1);
-  EXPECT_TRUE(recorder_.statuses().empty()) << "nobody's status";
 }
 
 }  // namespace

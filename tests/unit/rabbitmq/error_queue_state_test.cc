@@ -29,16 +29,6 @@ TEST(ErrorQueueState, IsLookedForOftenUntilItExists) {
   EXPECT_TRUE(queue.look_due(after(65)));
 }
 
-TEST(ErrorQueueState, OneThatIsDeletedIsLookedForAtOnce) {
-  ErrorQueueState queue;
-  queue.exists(kStart);
-  queue.consuming();
-  queue.cancelled(after(10));
-  EXPECT_FALSE(queue.wanted() || queue.consumed());
-  EXPECT_EQ(queue.problem(), "");
-  EXPECT_TRUE(queue.look_due(after(11)));
-}
-
 // Seconds until the queue is looked at again, after a refusal at `now`.
 std::int64_t pause_after_refusal(ErrorQueueState& queue, BootMs now) {
   queue.refused("in use", now);
@@ -59,19 +49,6 @@ TEST(ErrorQueueState, OneThatIsRefusedIsTriedLessAndLessOften) {
   queue.exists(kStart);  // the next try
   EXPECT_TRUE(queue.wanted());
   EXPECT_EQ(queue.problem(), "in use") << "it stays while it is tried";
-}
-
-TEST(ErrorQueueState, OnceItIsConsumedTheNextRefusalIsTheFirstOne) {
-  ErrorQueueState queue;
-  for (int i = 0; i < 5; ++i) pause_after_refusal(queue, kStart);
-  queue.exists(kStart);
-  queue.consuming();
-  EXPECT_EQ(queue.problem(), "");
-  EXPECT_EQ(pause_after_refusal(queue, kStart), 5);
-  for (int i = 0; i < 5; ++i) pause_after_refusal(queue, kStart);
-  queue.missing(kStart);  // deleted, and perhaps declared anew
-  EXPECT_EQ(queue.problem(), "");
-  EXPECT_EQ(pause_after_refusal(queue, kStart), 5);
 }
 
 // ---- What whoever creates queues can fill: error queues that a pattern matches.
