@@ -17,13 +17,12 @@ constexpr std::array kPage{kLimit, kIdCursor};
 constexpr std::array kTextPage{kLimit, kCursor};
 constexpr std::array kIfMatch{Param{
     "If-Match", Is::header, "The ETag that you saw last, or a list of them. A weak one matches nothing."}};
-constexpr std::array<std::string_view, 3> kSorts{"newest", "oldest", "due"};
 constexpr std::array kList{
     Param{"sort", Is::word,
           "newest (as without it) or oldest: by the time received; due: the next due first, tasks without a "
           "due "
           "time last",
-          kSorts},
+          kWords<Filter::Order>},
     kLimit, kCursor, Param{"count", Is::flag, "the number of tasks instead of the tasks"},
     Param{
         "by", Is::any,
@@ -37,7 +36,7 @@ constexpr auto kTasks = [] {
 }();
 constexpr std::array kCauses{
     Param{"queue", Is::text, "causes of this queue"},
-    Param{"state", Is::words, "causes in this state, or in several separated by commas", kCauseWords},
+    Param{"state", Is::words, "causes in this state, or in several separated by commas", kWords<CauseState>},
     Param{"since", Is::time, "only causes that have failed since this time"},
     Param{"with_tasks", Is::flag, "only causes that have tasks under way or parked"},
     kLimit,

@@ -177,11 +177,11 @@ std::string openapi_document(const std::vector<Route>& routes) {
     schema = schema_of(std::move(schema), file.at("components").at("schemas"));
   Json& schemas = components["schemas"];
   schemas["Filter"] = filter_schema();
-  schemas["State"] = one_of(kStates);
-  schemas["Kind"] = one_of(kKinds);
-  schemas["CauseState"] = one_of(kCauseWords);
+  schemas["State"] = one_of(kWords<State>);
+  schemas["Kind"] = one_of(kWords<Kind>);
+  schemas["CauseState"] = one_of(kWords<CauseState>);
   schemas["AuditAction"] = one_of(kAuditActions);
-  schemas["Role"] = one_of(kRoleWords);
+  schemas["Role"] = one_of(kWords<Role>);
   std::vector<std::string_view> actions;
   for (const Right& right : kRights) {
     if (right.action != Action::probe) actions.push_back(right.word);

@@ -200,8 +200,8 @@ void complete_listen(bool names_tokens, Load& load) {
 }  // namespace
 
 Reader<Role> role() {
-  return choice(Texts(kRoleWords.begin(), kRoleWords.end())).to([](const std::string& word) {
-    return *role_from(word);
+  return choice(Texts(kWords<Role>.begin(), kWords<Role>.end())).to([](const std::string& word) {
+    return *from_word<Role>(word);
   });
 }
 

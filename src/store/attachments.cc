@@ -1,12 +1,10 @@
 #include "src/store/attachments.h"
 
 #include <algorithm>
-#include <array>
 
 namespace rung {
 namespace {
 
-constexpr std::array<std::string_view, 4> kWords{"attached", "detached", "gone", "unattached"};
 // If nothing else changes, checked_at is written this often; if an answer is awaited (then there is a count),
 // with each look.
 constexpr Ms kCheckedWithin{std::chrono::minutes{1}};
@@ -32,11 +30,6 @@ SystemEvent event_of(const AttachmentRecord& now) {
 }
 
 }  // namespace
-
-std::string_view to_word(AttachmentState state) { return kWords[static_cast<std::size_t>(state) - 1]; }
-std::optional<AttachmentState> attachment_state_from(std::string_view word) {
-  return from_word<AttachmentState>(kWords, word);
-}
 
 QueueReading read_on(const std::optional<QueueReading>& before, const QueueCount& count, EpochMs seen_at) {
   QueueReading next = before.value_or(QueueReading{});

@@ -2,6 +2,7 @@
 // success where a failure could not have arrived. Thread, errors: store.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -26,8 +27,9 @@ enum class AttachmentState : std::uint8_t {
   gone,       // there is no such queue
   unattached  // it has never been attached, as far as is known: the row says how far it has been read
 };
-std::string_view to_word(AttachmentState);
-std::optional<AttachmentState> attachment_state_from(std::string_view word);
+template <>
+inline constexpr std::array<std::string_view, 4> kWords<AttachmentState>{"attached", "detached", "gone",
+                                                                         "unattached"};
 
 // What is in a queue, as the broker says.
 struct QueueCount {

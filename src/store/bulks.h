@@ -1,6 +1,7 @@
 // Bulks: one action on many tasks. Thread, errors: store.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,10 +30,12 @@ inline bool is_finish(BulkAction action) {
 }
 // aborted: by a person; stopped: by itself, see Bulk::stopped_because.
 enum class BulkState : std::uint8_t { running = 1, paused, aborted, done, stopped };
-std::string_view to_word(BulkAction);
-std::string_view to_word(BulkState);
-std::optional<BulkAction> bulk_action_from(std::string_view word);
-std::optional<BulkState> bulk_state_from(std::string_view word);
+template <>
+inline constexpr std::array<std::string_view, 6> kWords<BulkAction>{"cancel",  "fire",    "redrive",
+                                                                    "discard", "succeed", "fail"};
+template <>
+inline constexpr std::array<std::string_view, 5> kWords<BulkState>{"running", "paused", "aborted", "done",
+                                                                   "stopped"};
 
 // The lowest rate above 0. It sets the longest interval between two steps: 100 s.
 inline constexpr double kLeastBulkRate = 0.01;

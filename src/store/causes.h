@@ -29,14 +29,9 @@ namespace rung {
 // ignored: until it gets worse (kWorse times the rate at which it was ignored); it is `fresh` again then.
 // resolved: a person said so, or its last task under way or parked ended. regressed: it has failed since.
 enum class CauseState : std::uint8_t { fresh = 1, known, working, ignored, resolved, regressed };
-inline constexpr std::array<std::string_view, 6> kCauseWords{"new",     "known",    "working",
-                                                             "ignored", "resolved", "regressed"};
-constexpr std::string_view to_word(CauseState state) {
-  return kCauseWords[static_cast<std::size_t>(state) - 1];
-}
-inline std::optional<CauseState> cause_state_from(std::string_view word) {
-  return from_word<CauseState>(kCauseWords, word);
-}
+template <>
+inline constexpr std::array<std::string_view, 6> kWords<CauseState>{"new",     "known",    "working",
+                                                                    "ignored", "resolved", "regressed"};
 
 inline constexpr std::int64_t kWorse = 10;
 // The hour of `last_hour` begins with a bucket of five minutes. So many of them are the hour.

@@ -25,9 +25,6 @@ std::vector<TaskId> first_claimed(std::span<const Decision> decisions, std::size
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kActions{"cancel", "fire", "redrive", "discard", "succeed", "fail"};
-constexpr std::array<std::string_view, 5> kStates{"running", "paused", "aborted", "done", "stopped"};
-
 // In which states decide() may allow it.
 std::vector<State> states_of(BulkAction action) {
   switch (action) {
@@ -57,12 +54,6 @@ std::optional<CountBy> CountBy::parse(std::string_view text) {
   return CountBy{std::string(text)};
 }
 
-std::optional<Filter::Order> order_from(std::string_view word) {
-  if (word == "newest") return Filter::Order::newest;
-  if (word == "oldest") return Filter::Order::oldest;
-  return word == "due" ? std::optional(Filter::Order::due) : std::nullopt;
-}
-
 std::optional<EndedPlace> ended_after(State state) {
   const auto here = std::ranges::find(kEndedStates, state);
   if (here == kEndedStates.end() || here + 1 == kEndedStates.end()) return std::nullopt;
@@ -72,15 +63,6 @@ std::optional<EndedPlace> ended_after(State state) {
 std::optional<EpochMs> due_of(const Task& task) {
   const bool waits = task.state == State::scheduled || task.state == State::publishing;
   return waits ? task.next_at : std::nullopt;
-}
-
-std::string_view to_word(BulkAction action) { return kActions[static_cast<std::size_t>(action) - 1]; }
-std::string_view to_word(BulkState state) { return kStates[static_cast<std::size_t>(state) - 1]; }
-std::optional<BulkAction> bulk_action_from(std::string_view word) {
-  return from_word<BulkAction>(kActions, word);
-}
-std::optional<BulkState> bulk_state_from(std::string_view word) {
-  return from_word<BulkState>(kStates, word);
 }
 
 Filter of_bulk(const NewBulk& bulk) {

@@ -96,11 +96,8 @@ struct BulkStep;
 
 // Which rows list() shows. Empty = all; the newest first.
 struct Filter {
-  enum class Order : std::uint8_t {
-    newest,
-    oldest,
-    due
-  };  // due: the earliest due time first, tasks without one last
+  // due: the earliest due time first, tasks without one last.
+  enum class Order : std::uint8_t { newest = 1, oldest, due };
 
   std::vector<State> states = {};  // any of these; empty = all
   std::optional<Kind> kind = {};
@@ -120,8 +117,8 @@ struct Filter {
   std::string cause = {};                // of the last failure
   std::optional<bool> body_stored = {};  // body_stored()
 };
-// "newest", "oldest", "due".
-std::optional<Filter::Order> order_from(std::string_view word);
+template <>
+inline constexpr std::array<std::string_view, 3> kWords<Filter::Order>{"newest", "oldest", "due"};
 
 // What to count tasks by.
 struct CountBy {

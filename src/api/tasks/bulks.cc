@@ -166,7 +166,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   Fields fields(json);
   FieldErrors& errors = fields.errors();
   const auto action = fields.text("action", 20);
-  if (const auto known = action ? bulk_action_from(*action) : std::nullopt) {
+  if (const auto known = action ? from_word<BulkAction>(*action) : std::nullopt) {
     wish.bulk.action = *known;
   } else {
     fields.wrong("action", "must be \"cancel\", \"discard\", \"fire\", \"redrive\", \"succeed\" or \"fail\"");

@@ -21,7 +21,7 @@ CauseFilter cause_filter_of(const Query& query) {
   filter.with_tasks = query.flag("with_tasks");
   filter.since = query.time("since");
   filter.queue = query.text("queue");
-  for (const std::string& word : query.words("state")) filter.states.push_back(*cause_state_from(word));
+  for (const std::string& word : query.words("state")) filter.states.push_back(*from_word<CauseState>(word));
   return filter;
 }
 
@@ -91,7 +91,7 @@ Response change_cause(Context& context, const Call& call) {
   Fields fields(*call.json);
   CauseTriage triage;
   if (const auto state = fields.text("state", kNameBytes)) {
-    triage.state = cause_state_from(*state);
+    triage.state = from_word<CauseState>(*state);
     if (!triage.state) fields.wrong("state", std::string(kCauseStates));
   }
   triage.owner = fields.text("owner", kCauseOwnerBytes);

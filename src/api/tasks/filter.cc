@@ -19,9 +19,9 @@ void set(Filter& filter, const Condition& condition, const std::string& name, co
   } else if (const auto* time = std::get_if<Time>(&condition.member)) {
     filter.** time = from_rfc3339(written_time(value));
   } else if (name == "state") {
-    for (const std::string& word : split_words(value)) filter.states.push_back(*state_from(word));
+    for (const std::string& word : split_words(value)) filter.states.push_back(*from_word<State>(word));
   } else if (name == "kind") {
-    filter.kind = kind_from(value);
+    filter.kind = from_word<Kind>(value);
   } else if (name == "outcome_unknown") {
     filter.silence_held = true;
   } else {

@@ -21,15 +21,12 @@ struct Condition {
   // None: of a type of its own.
   std::variant<std::monostate, std::string Filter::*, std::optional<EpochMs> Filter::*> member = {};
 };
-inline constexpr std::array<std::string_view, 7> kStates{"scheduled", "publishing", "awaiting", "succeeded",
-                                                         "parked",    "cancelled",  "discarded"};
-inline constexpr std::array<std::string_view, 2> kKinds{"retry", "delay"};
 inline constexpr std::array<std::string_view, 1> kOnlyTrue{"true"};
 inline constexpr std::array kConditions = std::to_array<Condition>({
     {{"queue", Param::Is::text, "the queue"}, &Filter::queue},
     {{"exchange", Param::Is::text, "the exchange"}, &Filter::exchange},
-    {{"state", Param::Is::words, "the state, or several separated by commas", kStates}},
-    {{"kind", Param::Is::word, "failed messages, or delayed ones", kKinds}},
+    {{"state", Param::Is::words, "the state, or several separated by commas", kWords<State>}},
+    {{"kind", Param::Is::word, "failed messages, or delayed ones", kWords<Kind>}},
     {{"tag", Param::Is::text, "the tag"}, &Filter::tag},
     {{"message_id", Param::Is::text, "the message-id"}, &Filter::message_id},
     {{"correlation_id", Param::Is::text, "the message property correlation_id"}, &Filter::correlation_id},

@@ -22,7 +22,7 @@ Filter task_filter_of(const Query& query, FieldErrors& errors) {
   Filter filter = filter_of(query.all());
   const Page page = query.page();
   filter.limit = page.limit;
-  filter.order = order_from(query.text("sort")).value_or(Filter::Order::newest);
+  filter.order = from_word<Filter::Order>(query.text("sort")).value_or(Filter::Order::newest);
   if (!page.cursor.empty() && !read_cursor(page.cursor, filter)) errors.push_back({"cursor", kWrongCursor});
   return filter;
 }

@@ -47,7 +47,7 @@ std::optional<EpochMs> time_of(const Json& json, std::string_view name) {
   return from_rfc3339(text_of(json, name));
 }
 
-State state_of(const Json& task) { return state_from(text_of(task, "state")).value_or(State::unknown); }
+State state_of(const Json& task) { return from_word<State>(text_of(task, "state")).value_or(State::unknown); }
 
 std::string Answer::text(std::string_view member) const {
   return clean_utf8(text_of(json, member), kMostShown);

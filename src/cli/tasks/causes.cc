@@ -19,7 +19,7 @@ std::string cause_state(const Json& cause) {
 }
 
 Table::Cell cause_state_cell(const Json& cause) {
-  const CauseState state = cause_state_from(text_of(cause, "state")).value_or(CauseState::known);
+  const CauseState state = from_word<CauseState>(text_of(cause, "state")).value_or(CauseState::known);
   const bool alarming = state == CauseState::fresh || state == CauseState::regressed;
   return {cause_state(cause), alarming                       ? Colour::red
                               : state == CauseState::working ? Colour::yellow
@@ -121,7 +121,7 @@ int show_cause(const std::string& id) {
 
 constexpr Field kNote{"note", Is::text, "TEXT", "Why"};
 constexpr Field kOfNote[] = {{"link", Is::text, "URL", "A ticket or a page"},
-                             {"state", Is::word, "TEXT", "Set the state, too", "", 0, 0, kCauseWords}};
+                             {"state", Is::word, "TEXT", "Set the state, too", "", 0, 0, kWords<CauseState>}};
 
 // Adds a command that changes a cause; `fields` are options. `change` is the rest of the request.
 CLI::App& add_triage(CLI::App& causes, const std::string& name, const char* summary, const char* footer,

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "src/cli/shared/command.h"
@@ -102,12 +101,11 @@ int print_count(Session& session, const CLI::App& c, std::span<const Field> fiel
 }  // namespace
 
 void add_list(CLI::App& app) {
-  static constexpr std::array<std::string_view, 3> kSorts{"newest", "oldest", "due"};
   static constexpr Field kSort{
       "sort", Is::word,
       "TEXT", "newest (as without it) or oldest: by the time received; due: the next due first",
       "",     0,
-      0,      kSorts};
+      0,      kWords<Filter::Order>};
   std::vector<Field> fields = conditions();
   fields.push_back(kSort);
   CLI::App& c = add_command(

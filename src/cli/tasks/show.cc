@@ -268,7 +268,7 @@ Table::Cell late_cell(const Json& attempt) {
 }
 Table::Cell outcome_cell(const Json& attempt) {
   const std::string word = text_of(attempt, "outcome");
-  return {word, colour_of(outcome_from(word).value_or(Outcome::pending))};
+  return {word, colour_of(from_word<Outcome>(word).value_or(Outcome::pending))};
 }
 Table::Cell after_cell(const Json& attempt) {
   const auto published = time_of(attempt, "published_at"), end = time_of(attempt, "outcome_at");

@@ -1,7 +1,6 @@
 #include "src/core/gates/gates.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -21,8 +20,6 @@ constexpr std::size_t kErrorShown = 200;  // bytes
 // about the target, so another may go.
 constexpr Ms kPublishWithin{5000};
 constexpr double kRampFrom = 0.1;
-
-constexpr std::array<std::string_view, 3> kStateWords{"closed", "open", "half_open"};
 
 void turn(Breaker& breaker, BreakerState state, EpochMs now) {
   breaker.state = state;
@@ -86,12 +83,6 @@ void probe_succeeded(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
 }
 
 }  // namespace
-
-std::string_view to_word(Breaker::State state) { return kStateWords.at(static_cast<std::size_t>(state) - 1); }
-
-std::optional<Breaker::State> breaker_state_from(std::string_view word) {
-  return from_word<BreakerState>(kStateWords, word);
-}
 
 bool is_breaker_failure(const BreakerRules& rules, std::string_view error_type) {
   return rules.only.empty() || std::ranges::any_of(rules.only, [&](const std::string& only) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +29,7 @@ namespace rung {
 // go, one by one --(close_after successes in a row)--> closed; --(a failure, or no answer)--> open again.
 
 struct Breaker {
-  // Persisted as the words of to_word(). NOTE: append only.
+  // Persisted as words. NOTE: append only.
   enum class State : std::uint8_t { closed = 1, open, half_open };
   // A message let through while half-open, without an outcome yet.
   struct Probe {
@@ -52,8 +53,8 @@ struct Breaker {
   bool operator==(const Breaker&) const = default;
 };
 
-std::string_view to_word(Breaker::State state);
-std::optional<Breaker::State> breaker_state_from(std::string_view word);
+template <>
+inline constexpr std::array<std::string_view, 3> kWords<Breaker::State>{"closed", "open", "half_open"};
 
 // What an instance saw of a delivery.
 struct DeliveryOutcome {

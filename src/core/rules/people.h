@@ -16,26 +16,22 @@
 #include <vector>
 
 #include "src/core/base/queue_pattern.h"
+#include "src/core/base/words.h"
 #include "src/core/message/identity.h"
 
 namespace rung {
 
 // Each may do what the ones before it may. In the order of their rights.
 enum class Role : std::uint8_t {
-  reads,       // "reader": no bodies of messages
+  reads = 1,   // "reader": no bodies of messages
   redrives,    // "redriver": of changes the redrive alone
   acts,        // "operator"
   edits,       // "editor": sees and edits bodies
   administers  // "admin"
 };
-inline constexpr std::array<std::string_view, 5> kRoleWords{"reader", "redriver", "operator", "editor",
-                                                            "admin"};
-constexpr std::string_view to_word(Role role) { return kRoleWords[static_cast<std::size_t>(role)]; }
-inline std::optional<Role> role_from(std::string_view word) {
-  const auto* found = std::ranges::find(kRoleWords, word);
-  if (found == kRoleWords.end()) return std::nullopt;
-  return static_cast<Role>(found - kRoleWords.begin());
-}
+template <>
+inline constexpr std::array<std::string_view, 5> kWords<Role>{"reader", "redriver", "operator", "editor",
+                                                              "admin"};
 
 // The queues that a person may act on.
 class QueueScope {

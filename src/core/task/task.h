@@ -13,19 +13,11 @@
 
 #include "src/core/base/ids.h"
 #include "src/core/base/time.h"
+#include "src/core/base/words.h"
 #include "src/core/message/header_values.h"
 #include "src/core/message/message.h"
 
 namespace rung {
-
-// The value whose place in `words` it is; the first has the number 1.
-template <typename Enum, std::size_t n>
-std::optional<Enum> from_word(const std::array<std::string_view, n>& words, std::string_view word) {
-  for (std::size_t i = 0; i < n; ++i) {
-    if (words[i] == word) return static_cast<Enum>(i + 1);
-  }
-  return std::nullopt;
-}
 
 // Persisted as the words below (ENUM columns). NOTE: do not change or reorder; append only.
 enum class State : std::uint8_t {
@@ -40,16 +32,22 @@ enum class State : std::uint8_t {
 };
 enum class Kind : std::uint8_t { retry = 1, delay };
 enum class Outcome : std::uint8_t { pending = 1, succeeded, failed, timed_out, returned };
-enum class FinishedBy : std::uint8_t { nobody = 0, reported, presumed };
+enum class FinishedBy : std::uint8_t { nobody = 0, reported, presumed };  // nobody has no word
 
-std::string_view to_word(State);
-std::string_view to_word(Kind);
-std::string_view to_word(Outcome);
-std::string_view to_word(FinishedBy);  // "" for nobody
-std::optional<State> state_from(std::string_view word);
-std::optional<Kind> kind_from(std::string_view word);
-std::optional<Outcome> outcome_from(std::string_view word);
-std::optional<FinishedBy> finished_by_from(std::string_view word);
+template <>
+inline constexpr std::array<std::string_view, 7> kWords<State>{
+    "scheduled", "publishing", "awaiting", "succeeded", "parked", "cancelled", "discarded"};
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<Kind>{"retry", "delay"};
+template <>
+inline constexpr std::array<std::string_view, 5> kWords<Outcome>{"pending", "succeeded", "failed",
+                                                                 "timed_out", "returned"};
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<FinishedBy>{"reported", "presumed"};
+
+constexpr std::string_view to_word(State s) {
+  return s == State::unknown ? "unknown" : to_word<State>(s);  // for people; no row has it
+}
 
 inline bool is_finished(State s) { return s >= State::succeeded; }
 

@@ -25,10 +25,10 @@ class Text {
   void add(auto value, const Labels& labels = {}) { sample("", labels, "", static_cast<double>(value)); }
   // Each count with its word; `queue`: "" = no such label.
   template <std::size_t N, typename Count>
-  void add_each(const char* label, const std::array<const char*, N>& words,
+  void add_each(const char* label, const std::array<std::string_view, N>& words,
                 const std::array<Count, N>& counts, const std::string& queue = "") {
     for (std::size_t i = 0; i < N; ++i) {
-      Labels labels = {{label, words[i]}};
+      Labels labels = {{label, std::string(words[i])}};
       if (!queue.empty()) labels.emplace("queue", queue);
       add(counts[i], labels);
     }
@@ -77,16 +77,15 @@ class Text {
 
 // --- what the event loop of this instance says
 
-constexpr std::array<const char*, 4> kInlets{"failed", "results", "delay", "error"};  // as Inlet
-constexpr std::array<const char*, 3> kResults{"succeeded", "failed", "malformed"};
-constexpr std::array<const char*, 2> kKinds{"retry", "delay"};
-constexpr std::array<const char*, 6> kAnswers{"confirmed", "returned", "refused",
-                                              "lost",      "fenced",   "rejected"};  // as PublishResult::How
-constexpr std::array<const char*, 5> kEnded{"succeeded", "failed", "timed_out", "returned",
-                                            "presumed"};  // as FlowCounts::Ended
-constexpr std::array<const char*, 3> kPromised{"in_time", "late", "gated"};
-constexpr std::array<const char*, 4> kFinished{"succeeded", "parked", "cancelled", "discarded"};
-constexpr std::array<const char*, 5> kDeleted{"tasks", "parts", "audit", "bulks", "events"};
+constexpr std::array<std::string_view, 4> kInlets{"failed", "results", "delay", "error"};  // as Inlet
+constexpr std::array<std::string_view, 3> kResults{"succeeded", "failed", "malformed"};
+constexpr std::array<std::string_view, 6> kAnswers{"confirmed", "returned", "refused", "lost",
+                                                   "fenced",    "rejected"};  // as PublishResult::How
+constexpr std::array<std::string_view, 5> kEnded{"succeeded", "failed", "timed_out", "returned",
+                                                 "presumed"};  // as FlowCounts::Ended
+constexpr std::array<std::string_view, 3> kPromised{"in_time", "late", "gated"};
+constexpr std::array<std::string_view, 4> kFinished{"succeeded", "parked", "cancelled", "discarded"};
+constexpr std::array<std::string_view, 5> kDeleted{"tasks", "parts", "audit", "bulks", "events"};
 
 double seconds(Ms length) { return static_cast<double>(length.count()) / 1000; }
 double seconds(EpochMs at) { return static_cast<double>(at.ms) / 1000; }
@@ -148,7 +147,7 @@ constexpr Row kRows[] = {
      }},
     {"rung_taken_in_tasks_total", kCounter, "New tasks that this instance recorded, by queue and kind.",
      [](const Vitals& v, Text& s) {
-       for (const auto& [queue, counts] : v.flow) s.add_each("kind", kKinds, counts.taken_in, queue);
+       for (const auto& [queue, counts] : v.flow) s.add_each("kind", kWords<Kind>, counts.taken_in, queue);
      }},
     {"rung_failures_total", kCounter,
      "Failures of this instance's tasks by queue: first failures and failed retries.",
@@ -284,9 +283,6 @@ constexpr Row kRows[] = {
 
 // --- what the database says of all instances
 
-constexpr std::array<State, 7> kStates{State::scheduled, State::publishing, State::awaiting, State::succeeded,
-                                       State::parked,    State::cancelled,  State::discarded};
-
 // Its error without what varies, which may be personal.
 Labels labels_of(const CauseRow& cause, const CauseRules* rules) {
   constexpr std::size_t kNameBytes = 120;
@@ -314,7 +310,7 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
   std::map<std::string, Ms> oldest{{kOther, Ms{0}}};
   for (const std::string& queue : queues) oldest[queue] = Ms{0};
   for (const auto& [queue, age] : oldest)
-    for (const State state : kStates) tasks[{queue, state}] = 0;
+    for (const std::string_view word : kWords<State>) tasks[{queue, *from_word<State>(word)}] = 0;
   for (const QueueStat& stat : totals.by_queue) {
     const auto shared = totals.labels.find(stat.queue);
     const std::string& label = shared != totals.labels.end() ? shared->second : stat.queue;
@@ -355,9 +351,9 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
       "Messages that wait in a queue without a consumer, if deliveries to it await an answer, by queue.");
   by_queue(totals.unread);
   text.metric("rung_causes", kGauge, "Causes of failures by their state of triage; all instances.");
-  for (std::size_t i = 0; i < kCauseWords.size(); ++i) {
-    const auto it = totals.causes.by_state.find(static_cast<CauseState>(i + 1));
-    text.add(it == totals.causes.by_state.end() ? 0 : it->second, {{"state", std::string(kCauseWords[i])}});
+  for (const std::string_view word : kWords<CauseState>) {
+    const auto it = totals.causes.by_state.find(*from_word<CauseState>(word));
+    text.add(it == totals.causes.by_state.end() ? 0 : it->second, {{"state", std::string(word)}});
   }
   text.metric("rung_causes_worse", kGauge, "Ignored causes that got worse and have not been triaged since.");
   text.add(totals.causes.worse);

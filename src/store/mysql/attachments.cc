@@ -25,7 +25,7 @@ AttachmentRecords read_records(Session& session, std::span<const std::string> qu
     Fields(*row) >> record.queue >> state >> record.since >> record.attached_at >> record.detail >>
         record.checked_at >> ready >> reading.consumers >> reading.until >> reading.from >> reading.at >>
         reading.seen_at >> reading.mark >> reading.marked_at;
-    const auto known = attachment_state_from(state);
+    const auto known = from_word<AttachmentState>(state);
     if (!known) continue;  // a later version's word
     if (!queues.empty() && std::ranges::find(queues, record.queue) == queues.end()) continue;
     record.state = *known;

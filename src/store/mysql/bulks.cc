@@ -19,8 +19,8 @@ Bulk bulk_at(const ::sql::ResultSet& row) {
       b.refused >> b.created_at >> b.finished_at >> b.runner >> b.last >> b.even_reported >> b.care.canary >>
       b.care.watch >> b.care.ramp >> b.care.stop_above >> b.canary_done >> b.stopped_because >>
       b.changed_at >> b.changed_by >> b.changed_because;
-  b.action = bulk_action_from(action).value();
-  b.state = bulk_state_from(state).value_or(BulkState::paused);
+  b.action = from_word<BulkAction>(action).value();
+  b.state = from_word<BulkState>(state).value_or(BulkState::paused);
   return b;
 }
 

@@ -126,7 +126,7 @@ Result<CauseTotals> MysqlStore::cause_totals() {
     CauseTotals out;
     for (const auto& [word, causes, worse] :
          session_->rows<std::string, std::int64_t, std::int64_t>(render("cause_totals"))) {
-      if (const auto state = cause_state_from(word)) out.by_state[*state] = causes;
+      if (const auto state = from_word<CauseState>(word)) out.by_state[*state] = causes;
       out.worse += worse;
     }
     return out;

@@ -127,7 +127,7 @@ Sql finished_by_value(T t) {
   return t.finished_by == FinishedBy::nobody ? Sql::null() : Sql::of(t.finished_by);
 }
 void read_kind(Fields& row, Task& t) {
-  const auto kind = kind_from(row.next<std::string>());
+  const auto kind = from_word<Kind>(row.next<std::string>());
   if (!kind) t.state = State::unknown;
   t.kind = kind.value_or(Kind::retry);
 }

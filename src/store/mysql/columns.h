@@ -58,15 +58,15 @@ T Fields::next() {
   } else if constexpr (std::same_as<T, TaskId> || std::same_as<T, Ms>) {
     return T{row_.getInt64(column_)};
   } else if constexpr (std::same_as<T, State>) {
-    return state_from(text_at(row_, column_)).value_or(State::unknown);
+    return from_word<State>(text_at(row_, column_)).value_or(State::unknown);
   } else if constexpr (std::same_as<T, Kind>) {
-    return kind_from(text_at(row_, column_)).value_or(Kind::retry);
+    return from_word<Kind>(text_at(row_, column_)).value_or(Kind::retry);
   } else if constexpr (std::same_as<T, Outcome>) {
-    return outcome_from(text_at(row_, column_)).value_or(Outcome::pending);
+    return from_word<Outcome>(text_at(row_, column_)).value_or(Outcome::pending);
   } else if constexpr (std::same_as<T, CauseState>) {
-    return cause_state_from(text_at(row_, column_)).value_or(CauseState::known);
+    return from_word<CauseState>(text_at(row_, column_)).value_or(CauseState::known);
   } else if constexpr (std::same_as<T, FinishedBy>) {
-    return finished_by_from(text_at(row_, column_)).value_or(FinishedBy::nobody);
+    return from_word<FinishedBy>(text_at(row_, column_)).value_or(FinishedBy::nobody);
   } else if constexpr (std::same_as<T, bool>) {
     return row_.getInt(column_) != 0;
   } else if constexpr (std::floating_point<T>) {

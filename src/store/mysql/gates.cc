@@ -28,7 +28,7 @@ GateState state_at(const ::sql::ResultSet& row) {
   std::string word, detail;
   Fields fields(row);
   fields >> state.queue >> word >> breaker.since >> breaker.until >> breaker.reason >> detail;
-  const auto known = breaker_state_from(word);
+  const auto known = from_word<Breaker::State>(word);
   breaker.state = known.value_or(Breaker::State::closed);
   const bool whole = read_detail(breaker, detail);
   // The columns apply, so that a breaker that is open remains it.

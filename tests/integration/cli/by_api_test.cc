@@ -25,9 +25,8 @@ class ByApi : public CliTest {
   ApiServer& server() {
     if (server_ == nullptr) {
       http::Tokens tokens;
-      for (std::size_t i = 0; i < kRoleWords.size(); ++i)
-        tokens.people.push_back(
-            person(std::string(kRoleWords[i]), static_cast<Role>(i), token(kRoleWords[i])));
+      for (const std::string_view word : kWords<Role>)
+        tokens.people.push_back(person(std::string(word), *from_word<Role>(word), token(word)));
       // An editor of other queues.
       PersonToken stranger = person("stranger", Role::edits, token("stranger"));
       stranger.person.queues =

@@ -248,7 +248,7 @@ TEST(MachineTable, EveryFailureOnTheLastRungParks) {
       {event::Finish{false, ""}, "awaiting"},
       {failed(2), "succeeded"}};
   for (const auto& [what, state] : failures) {
-    Task t = task_in(*state_from(state), kNow);
+    Task t = task_in(*from_word<State>(state), kNow);
     if (t.state == State::succeeded) t = presumed_task();
     t.queue = "invoices";
     t.level = 3;

@@ -121,7 +121,7 @@ TEST(Words, AreThoseOfTheColumns) {
   for (const auto& [state, word] : states) {
     EXPECT_EQ(static_cast<int>(state), number++);
     EXPECT_EQ(to_word(state), word);
-    EXPECT_EQ(state_from(word), state);
+    EXPECT_EQ(from_word<State>(word), state);
     EXPECT_EQ(is_finished(state), number > 4) << word;
   }
   const std::vector<std::pair<Outcome, const char*>> outcomes = {{Outcome::pending, "pending"},
@@ -133,26 +133,25 @@ TEST(Words, AreThoseOfTheColumns) {
   for (const auto& [outcome, word] : outcomes) {
     EXPECT_EQ(static_cast<int>(outcome), number++);
     EXPECT_EQ(to_word(outcome), word);
-    EXPECT_EQ(outcome_from(word), outcome);
+    EXPECT_EQ(from_word<Outcome>(word), outcome);
   }
   EXPECT_EQ(to_word(Kind::retry), "retry");
   EXPECT_EQ(to_word(Kind::delay), "delay");
-  EXPECT_EQ(kind_from("delay"), Kind::delay);
+  EXPECT_EQ(from_word<Kind>("delay"), Kind::delay);
   EXPECT_EQ(to_word(FinishedBy::nobody), "");
-  EXPECT_EQ(finished_by_from(""), FinishedBy::nobody);
-  EXPECT_EQ(finished_by_from("reported"), FinishedBy::reported);
-  EXPECT_EQ(finished_by_from("presumed"), FinishedBy::presumed);
+  EXPECT_EQ(from_word<FinishedBy>("reported"), FinishedBy::reported);
+  EXPECT_EQ(from_word<FinishedBy>("presumed"), FinishedBy::presumed);
 }
 
 TEST(Words, OthersAreNone) {
   for (const char* word : {"", "Scheduled", "scheduled ", "8"}) {
-    EXPECT_FALSE(state_from(word));
-    EXPECT_FALSE(kind_from(word));
-    EXPECT_FALSE(outcome_from(word));
+    EXPECT_FALSE(from_word<State>(word));
+    EXPECT_FALSE(from_word<Kind>(word));
+    EXPECT_FALSE(from_word<Outcome>(word));
   }
-  EXPECT_FALSE(finished_by_from("nobody"));
+  EXPECT_FALSE(from_word<FinishedBy>("nobody"));
   EXPECT_EQ(to_word(State::unknown), "unknown");  // for people; no row has it
-  EXPECT_FALSE(state_from("unknown"));
+  EXPECT_FALSE(from_word<State>("unknown"));
   EXPECT_EQ(to_word(static_cast<State>(8)), "");
 }
 

@@ -1,0 +1,30 @@
+// The words by which people and rows know the values of an enum. Thread: constants and pure functions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace rung {
+
+// In the order of the values; the first is 1. Specialised beside each enum that has words.
+template <typename Enum>
+inline constexpr std::array<std::string_view, 0> kWords{};
+
+// "" for a value without a word.
+template <typename Enum>
+requires(!kWords<Enum>.empty()) constexpr std::string_view to_word(Enum value) {
+  const auto i = static_cast<std::size_t>(value);
+  return i >= 1 && i <= kWords<Enum>.size() ? kWords<Enum>[i - 1] : std::string_view{};
+}
+
+template <typename Enum>
+requires(!kWords<Enum>.empty()) constexpr std::optional<Enum> from_word(std::string_view word) {
+  for (std::size_t i = 0; i < kWords<Enum>.size(); ++i) {
+    if (kWords<Enum>[i] == word) return static_cast<Enum>(i + 1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace rung
