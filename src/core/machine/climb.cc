@@ -15,13 +15,6 @@ namespace {
 constexpr int kMostUncountedMoves = 100;
 constexpr std::string_view kBreakerRule = "breaker", kMoveLimitRule = "move_limit";
 
-void discard(Task& task, EpochMs now) {
-  task.state = State::discarded;
-  task.finished_at = now;
-  task.finished_by = FinishedBy::nobody;
-  task.next_at.reset();
-}
-
 // The action of the first rule that matches; none = the ladder as it is.
 RuleAction rule_action(Task& task, const RuleBook& rules, EpochMs now) {
   const FailureRules* list = rules.failure_rules(task.queue);
@@ -95,12 +88,12 @@ void take_directives(Task& task, const Directives& d, const RuleBook& rules) {
   if (!complaint.empty()) task.last_error = with_remark(task.last_error, complaint);
 }
 
-void park(Task& task, const RuleBook& rules, EpochMs now) {
-  task.state = State::parked;
+void end_task(Task& task, State as, const RuleBook& rules, EpochMs now) {
+  task.state = as;
   task.finished_at = now;
   task.finished_by = FinishedBy::nobody;
   task.next_at.reset();
-  if (rules.queue(task.queue).publish_parked) task.next_at = now;
+  if (as == State::parked && rules.queue(task.queue).publish_parked) task.next_at = now;
 }
 
 void begin_again(Task& task, const RuleBook& rules, EpochMs now) {
@@ -155,14 +148,14 @@ void after_failure(Task& task, int level, const Directives& d, const RuleBook& r
   const levels::Ladder& used = named != nullptr ? *named : ladder;
   if (named != nullptr) task.ladder = action.ladder;
   task.levels = used.levels();
-  if (never || action.kind == RuleAction::Kind::park) return park(task, rules, now);
-  if (action.kind == RuleAction::Kind::discard) return discard(task, now);
+  if (never || action.kind == RuleAction::Kind::park) return end_task(task, State::parked, rules, now);
+  if (action.kind == RuleAction::Kind::discard) return end_task(task, State::discarded, rules, now);
   if (moves_too_often(task, action)) {
     task.last_error = with_remark(task.last_error, "parked: after " + std::to_string(kMostUncountedMoves) +
                                                        " uncounted attempts, the rule " + task.rule +
                                                        " would move it to another queue once more");
     task.rule = kMoveLimitRule;
-    return park(task, rules, now);
+    return end_task(task, State::parked, rules, now);
   }
 
   const bool snooze = action.kind == RuleAction::Kind::snooze;
@@ -170,7 +163,7 @@ void after_failure(Task& task, int level, const Directives& d, const RuleBook& r
   if (held && !snooze && task.rule.empty()) task.rule = kBreakerRule;
   if (held && task.attempt > 0) ++task.uncounted_attempts;
   const bool spent = task.max_attempts > 0 && counted_attempts(task) >= task.max_attempts;
-  if (spent || (!held && level > used.levels())) return park(task, rules, now);
+  if (spent || (!held && level > used.levels())) return end_task(task, State::parked, rules, now);
 
   const int waits_at = std::clamp(held ? level - 1 : level, 1, used.levels());
   Ms wait = snooze ? action.snooze : action.delay.value_or(used.delay(waits_at, random));
@@ -181,7 +174,7 @@ void after_failure(Task& task, int level, const Directives& d, const RuleBook& r
   if (const std::string why = gives_up(task, rules.queue(task.queue).give_up, now, wait); !why.empty()) {
     task.rule = "give_up";
     task.last_error = with_remark(task.last_error, why);
-    return park(task, rules, now);
+    return end_task(task, State::parked, rules, now);
   }
   task.state = State::scheduled;
   task.level = held ? level - 1 : level;

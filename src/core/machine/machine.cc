@@ -296,19 +296,14 @@ struct Machine {
       return fail(task, Outcome::timed_out, "no word within " + levels::format_duration(silence.after),
                   "timed_out", {}, rules, at);
     }
-    if (e.ends_at) {
-      Task next = task;
-      next.next_at = std::max(*e.ends_at, at.now + Ms{1});
-      if (e.why.empty()) return applied(std::move(next));
-      return applied(std::move(next),
-                     history(task, task.attempt, Outcome::pending, at, clean_utf8(e.why, kErrorBytes / 4)));
-    }
-    if (!e.held.empty()) {
+    if (e.ends_at || !e.held.empty()) {
       Task next = task;
       next.next_at.reset();
+      if (e.ends_at) next.next_at = std::max(*e.ends_at, at.now + Ms{1});
+      const std::string why = e.ends_at ? e.why : "silence is held open: " + e.held;
+      if (why.empty()) return applied(std::move(next));
       return applied(std::move(next),
-                     history(task, task.attempt, Outcome::pending, at,
-                             "silence is held open: " + clean_utf8(e.held, kErrorBytes / 4)));
+                     history(task, task.attempt, Outcome::pending, at, clean_utf8(why, kErrorBytes / 4)));
     }
     Task next = finished();
     next.finished_by = FinishedBy::presumed;
@@ -325,37 +320,28 @@ struct Machine {
     return applied(std::move(next));
   }
 
-  // By a person, whose reason is in the audit: the last error stays.
-  Decision given_up(State state) const {
+  // By a person, whose reason is in the audit: the last error stays. `which` tasks `may` be ended so.
+  Decision ended(State as, bool may, const std::string& which) const {
+    const std::string word(to_word(as));
+    if (task.state == as) return stale(task, "it is " + word + " already");
+    if (!may) return refused(task, "only a " + which + " task can be " + word + ": " + is_in(task));
     Task next = task;
-    next.state = state;
-    next.finished_at = at.now;
-    next.next_at.reset();
+    end_task(next, as, rules, at.now);
     return applied(std::move(next));
   }
 
   Decision operator()(const event::Cancel&) const {
-    if (task.state == State::cancelled) return stale(task, "it is cancelled already");
     const bool claimed = task.state == State::publishing && planted(Bug::cancel_of_claimed_task);
-    if (task.state != State::scheduled && !claimed)
-      return refused(task, "only a scheduled task can be cancelled: " + is_in(task));
-    return given_up(State::cancelled);
+    return ended(State::cancelled, task.state == State::scheduled || claimed, "scheduled");
   }
 
   Decision operator()(const event::Discard&) const {
-    if (task.state == State::discarded) return stale(task, "it is discarded already");
-    if (task.state != State::parked && task.state != State::scheduled)
-      return refused(task, "only a parked or scheduled task can be discarded: " + is_in(task));
-    return given_up(State::discarded);
+    const bool may = task.state == State::parked || task.state == State::scheduled;
+    return ended(State::discarded, may, "parked or scheduled");
   }
 
   Decision operator()(const event::Park&) const {
-    if (task.state == State::parked) return stale(task, "it is parked already");
-    if (task.state != State::scheduled)
-      return refused(task, "only a scheduled task can be parked: " + is_in(task));
-    Task next = task;
-    park(next, rules, at.now);
-    return applied(std::move(next));
+    return ended(State::parked, task.state == State::scheduled, "scheduled");
   }
 
   Decision operator()(const event::Redrive& e) const {
@@ -453,9 +439,7 @@ struct Machine {
 
     Decision d = applied(task);
     if (!planted(Bug::edited_stays_parked)) {
-      d.task.state = State::discarded;
-      d.task.finished_at = at.now;
-      d.task.next_at.reset();
+      end_task(d.task, State::discarded, rules, at.now);
       d.task.replaced_by = t.id;
     }
     d.child = std::make_shared<const NewTask>(std::move(child));
@@ -579,10 +563,8 @@ struct Machine {
 
   Task finished() const {
     Task next = task;
-    next.state = State::succeeded;
+    end_task(next, State::succeeded, rules, at.now);
     next.finished_by = FinishedBy::reported;
-    next.finished_at = at.now;
-    next.next_at.reset();
     return next;
   }
 };
@@ -664,7 +646,7 @@ void begin_delay(Task& task, const Directives& directives, const RuleBook& rules
     if (!task.last_error.empty()) reason += " " + task.last_error;  // the complaint about directives
     return begin_parked(task, reason, rules, now);
   }
-  if (directives.never) return park(task, rules, now);
+  if (directives.never) return end_task(task, State::parked, rules, now);
   task.state = State::scheduled;
   task.next_at = std::max(due, now);
 }
@@ -672,7 +654,7 @@ void begin_delay(Task& task, const Directives& directives, const RuleBook& rules
 void begin_parked(Task& task, const std::string& reason, const RuleBook& rules, EpochMs now) {
   task.last_error = clean_utf8(reason, kErrorBytes);
   task.levels = ladder_of(task, rules).levels();
-  park(task, rules, now);
+  end_task(task, State::parked, rules, now);
 }
 
 }  // namespace rung

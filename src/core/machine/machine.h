@@ -302,7 +302,8 @@ std::string with_remark(const std::string& error, std::string remark);
 // Takes retry-ladder and retry-max-attempts; a complaint becomes a remark to the error.
 void take_directives(Task& task, const Directives& d, const RuleBook& rules);
 
-void park(Task& task, const RuleBook& rules, EpochMs now);
+// Finished, by nobody.
+void end_task(Task& task, State as, const RuleBook& rules, EpochMs now);
 
 // Due now, on the first rung of its ladder. Limits count nothing that was before.
 void begin_again(Task& task, const RuleBook& rules, EpochMs now);
