@@ -191,8 +191,7 @@ std::string fingerprint(const Config& config) {
   for (const auto* keys : {&config.reloadable, &config.at_start}) {
     for (const auto& [key, at] : *keys) {
       if (may_differ(key, config)) continue;
-      append_field(facts, key);
-      append_field(facts, at.shown);
+      facts += facts_of({key, at.shown});
     }
   }
   return to_hex(sha256(facts), kBytes);

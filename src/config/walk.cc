@@ -27,13 +27,10 @@ std::string leaf_text(const Node& value, Secrecy secrecy) {
 std::string canonical_text(const Node& value, Secrecy secrecy = Secrecy::none) {
   if (value.kind == Node::Kind::text) return leaf_text(value, secrecy);
   std::string text;
-  for (const Node& item : value.items) append_field(text, canonical_text(item, secrecy));
+  for (const Node& item : value.items) text += facts_of({canonical_text(item, secrecy)});
   std::map<std::string, std::string> sorted;
   for (const auto& [key, its] : value.entries) sorted[key.text] = canonical_text(its, secrecy);
-  for (const auto& [key, its] : sorted) {
-    append_field(text, key);
-    append_field(text, its);
-  }
+  for (const auto& [key, its] : sorted) text += facts_of({key, its});
   return text;
 }
 

@@ -429,12 +429,7 @@ std::string cause_text(std::string_view error, const CauseRules* rules) {
 }
 
 std::string cause_id(std::string_view queue, std::string_view error_type, std::string_view text) {
-  std::string facts;
-  facts.reserve(queue.size() + error_type.size() + text.size() + 24);
-  append_field(facts, queue);
-  append_field(facts, error_type);
-  append_field(facts, text);
-  return to_hex(sha256(facts), kIdBytes);
+  return to_hex(sha256(facts_of({queue, error_type, text})), kIdBytes);
 }
 
 }  // namespace rung

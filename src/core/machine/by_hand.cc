@@ -55,24 +55,16 @@ NewTask Submission::begun(const RuleBook& rules, EpochMs now) const {
 }
 
 std::string submission_key(std::string_view message_id) {
-  if (message_id.empty()) return {};
-  std::string facts;
-  append_field(facts, "submit");
-  append_field(facts, message_id);
-  return key_of_facts(facts);
+  return message_id.empty() ? "" : key_of_facts(facts_of({"submit", message_id}));
 }
 
 std::string submission_content(const NewTask& task, const Directives& directives) {
   const Task& t = task.task;
-  std::string facts;
-  for (const std::string* field :
-       {&t.queue, &t.exchange, &t.routing_key, &t.tag, &t.message_id, &directives.ladder})
-    append_field(facts, *field);
-  append_field(facts, std::to_string(directives.max_attempts));
-  append_field(facts, message_digest(*task.message));
+  std::string facts = facts_of({t.queue, t.exchange, t.routing_key, t.tag, t.message_id, directives.ladder,
+                                std::to_string(directives.max_attempts), message_digest(*task.message)});
   if (t.silence) {
-    append_field(facts, t.silence->means == Silence::Means::success ? "success" : "failure");
-    append_field(facts, std::to_string(t.silence->after.count()));
+    facts += facts_of({t.silence->means == Silence::Means::success ? "success" : "failure",
+                       std::to_string(t.silence->after.count())});
   }
   return to_hex(sha256(facts));
 }

@@ -103,10 +103,9 @@ Directives read_directives(const std::optional<Table>& headers) {
 }
 
 // The properties that a digest leaves out, because they are not published again.
-void append_unpublished(std::string& facts, const Properties& properties) {
-  append_field(facts, properties.user_id.value_or(""));
-  append_field(facts, properties.expiration.value_or(""));
-  append_field(facts, std::to_string(properties.delivery_mode.value_or(1)));
+std::string unpublished(const Properties& properties) {
+  return facts_of({properties.user_id.value_or(""), properties.expiration.value_or(""),
+                   std::to_string(properties.delivery_mode.value_or(1))});
 }
 
 }  // namespace
@@ -245,17 +244,13 @@ Message dress(const Message& message, const Task& task, std::string token) {
 
 std::string intake_key(const Failure& failure, const Message& message, std::string_view digest) {
   if (!message.properties.message_id || message.properties.message_id->empty()) return {};
-  std::string facts;
-  append_field(facts, failure.queue);
-  append_field(facts, failure.exchange);
-  append_field(facts, failure.routing_key);
-  append_field(facts, failure.failed_at_s ? std::to_string(*failure.failed_at_s) : "");
-  append_field(facts, std::to_string(failure.failed_count));
-  // Message-ids of some publishers are not unique, and two messages must never become one.
-  append_field(facts, digest);
-  append_unpublished(facts, message.properties);
+  // The digest: message-ids of some publishers are not unique, and two messages must never become one.
+  std::string facts = facts_of({failure.queue, failure.exchange, failure.routing_key,
+                                failure.failed_at_s ? std::to_string(*failure.failed_at_s) : "",
+                                std::to_string(failure.failed_count), digest}) +
+                      unpublished(message.properties);
   // The failure of a moved parked copy is a new one, even if it equals the failure of the original.
-  if (is_parked_copy(publish_of_token(failure.token))) append_field(facts, failure.token);
+  if (is_parked_copy(publish_of_token(failure.token))) facts += facts_of({failure.token});
   return key_of_facts(facts);
 }
 
@@ -361,21 +356,15 @@ DelayRequest read_delay(const Message& message, std::string_view exchange, std::
 
 std::string intake_key(const DelayRequest& request, const Message& message, std::string_view digest) {
   if (!message.properties.message_id || message.properties.message_id->empty()) return {};
-  std::string facts;
-  append_field(facts, "delay");
-  append_field(facts, request.target.queue.empty() ? request.otherwise : request.target.queue);
-  append_field(facts, request.target.exchange);
-  append_field(facts, request.target.routing_key);
-  append_field(facts, std::to_string(request.delay.count()));
-  append_field(facts, request.not_before ? std::to_string(request.not_before->ms) : "");
-  append_field(facts, request.exchange);
-  append_field(facts, request.routing_key);
-  append_field(facts, digest);
-  append_unpublished(facts, message.properties);
-  // If a consumer publishes our delivery again, it is a new delay.
-  append_field(facts, text_of(find(message.headers, header::kId)));
-  append_field(facts, std::to_string(int_of(find(message.headers, header::kAttempt)).value_or(0)));
-  return key_of_facts(facts);
+  // Id and attempt: if a consumer publishes our delivery again, it is a new delay.
+  return key_of_facts(
+      facts_of({"delay", request.target.queue.empty() ? request.otherwise : request.target.queue,
+                request.target.exchange, request.target.routing_key, std::to_string(request.delay.count()),
+                request.not_before ? std::to_string(request.not_before->ms) : "", request.exchange,
+                request.routing_key, digest}) +
+      unpublished(message.properties) +
+      facts_of({text_of(find(message.headers, header::kId)),
+                std::to_string(int_of(find(message.headers, header::kAttempt)).value_or(0))}));
 }
 
 }  // namespace rung

@@ -104,7 +104,7 @@ std::string half_of(std::string_view facts) { return key_of_facts(facts).substr(
 std::string first_half(const Message& message) {
   std::string facts;
   append_property(facts, message.properties.message_id);
-  append_field(facts, to_hex(sha256(message.body)));
+  facts += facts_of({to_hex(sha256(message.body))});
   return half_of(facts);
 }
 
@@ -168,8 +168,11 @@ std::string to_hex(const Sha256& digest, std::size_t count) {
   return to_hex(as_text(digest).substr(0, count));
 }
 
-void append_field(std::string& facts, std::string_view field) {
-  facts.append(std::to_string(field.size())).append(":").append(field);
+std::string facts_of(std::initializer_list<std::string_view> fields) {
+  std::string facts;
+  for (const std::string_view field : fields)
+    facts.append(std::to_string(field.size())).append(":").append(field);
+  return facts;
 }
 
 std::string key_of_facts(std::string_view facts) {

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,8 +53,8 @@ Sha256 sha256(std::string_view data);
 // The first `count` bytes of the digest.
 std::string to_hex(const Sha256& digest, std::size_t count = 32);
 
-// A field of a key, with its length: different lists of fields never give the same facts.
-void append_field(std::string& facts, std::string_view field);
+// The fields of a key, with their lengths: different lists of fields never give the same facts.
+std::string facts_of(std::initializer_list<std::string_view> fields);
 // The first 16 bytes of the digest of all fields.
 std::string key_of_facts(std::string_view facts);
 

@@ -99,9 +99,7 @@ TEST(Digest, IsSha256) {
 }
 
 TEST(Digest, AKeyIsTheBeginningOfTheDigestOfItsFacts) {
-  std::string facts;
-  append_field(facts, "orders");
-  append_field(facts, "");
+  const std::string facts = facts_of({"orders", ""});
   ASSERT_EQ(facts, "6:orders0:");
   EXPECT_EQ(key_of_facts(facts).size(), 16U);
   EXPECT_EQ(to_hex(key_of_facts(facts)), to_hex(sha256(facts)).substr(0, 32));
