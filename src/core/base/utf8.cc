@@ -1,9 +1,9 @@
 #include "src/core/base/utf8.h"
 
-#include <algorithm>
+#include <re2/re2.h>
+
 #include <boost/locale/utf.hpp>
 #include <cstdio>
-#include <iterator>
 
 #include "src/core/base/result.h"
 
@@ -19,17 +19,6 @@ std::size_t char_length(std::string_view s) {
   const auto c = Utf8Bytes::decode(at, s.data() + s.size());
   return boost::locale::utf::is_valid_codepoint(c) ? static_cast<std::size_t>(at - s.data()) : 0;
 }
-
-struct Range {
-  char32_t first, last;
-};
-// Unicode 15's categories Cc, Cf, Zl and Zp, in order.
-constexpr Range kControlOrFormat[] = {
-    {0x0, 0x1F},        {0x7F, 0x9F},       {0xAD, 0xAD},       {0x600, 0x605},     {0x61C, 0x61C},
-    {0x6DD, 0x6DD},     {0x70F, 0x70F},     {0x890, 0x891},     {0x8E2, 0x8E2},     {0x180E, 0x180E},
-    {0x200B, 0x200F},   {0x2028, 0x202E},   {0x2060, 0x2064},   {0x2066, 0x206F},   {0xFEFF, 0xFEFF},
-    {0xFFF9, 0xFFFB},   {0x110BD, 0x110BD}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}, {0x1BCA0, 0x1BCA3},
-    {0x1D173, 0x1D17A}, {0xE0001, 0xE0001}, {0xE0020, 0xE007F}};
 
 std::string formatted(const char* format, char32_t c) {
   char text[16];
@@ -59,11 +48,6 @@ std::string escaped_in_json(char32_t c) {
 
 }  // namespace
 
-bool is_control_or_format(char32_t c) {
-  const auto* range = std::ranges::lower_bound(kControlOrFormat, c, {}, &Range::last);
-  return range != std::end(kControlOrFormat) && c >= range->first;
-}
-
 char32_t next_char(std::string_view text, std::size_t& at) {
   RUNG_REQUIRE(at < text.size());
   const char* next = text.data() + at;
@@ -74,33 +58,30 @@ char32_t next_char(std::string_view text, std::size_t& at) {
 
 namespace {
 
-// Of the characters from `least` on.
-std::string with_escapes(std::string_view text, char32_t least, std::string (*escape)(char32_t)) {
+// `text` with escapes for the characters that `form` matches.
+std::string with_escapes(std::string_view text, const RE2& form, std::string (*escape)(char32_t)) {
   std::string out;
-  out.reserve(text.size());
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t start = at;
-    const char32_t c = next_char(text, at);
-    if (c >= least && is_control_or_format(c)) {
-      out += escape(c);
-    } else {
-      out.append(text, start, at - start);
-    }
+  std::size_t at = 0;
+  const re2::StringPiece whole(text.data(), text.size());
+  for (re2::StringPiece found; form.Match(whole, at, text.size(), RE2::UNANCHORED, &found, 1);) {
+    const auto from = static_cast<std::size_t>(found.data() - text.data());
+    out.append(text, at, from - at);
+    at = from;
+    out += escape(next_char(text, at));
   }
-  return out;
+  return out.append(text, at);
 }
 
 }  // namespace
 
 std::string escape_controls(std::string_view text) {
-  return with_escapes(clean_utf8(text, text.size() * 3), 0, escaped);
+  static const RE2 form(R"([\p{Cc}\p{Cf}\p{Zl}\p{Zp}])");
+  return with_escapes(clean_utf8(text, text.size() * 3), form, escaped);
 }
 
-std::string escape_controls_in_json(std::string json) {
-  constexpr char32_t kFirst = 0x7F;  // those below it are escaped
-  const auto suspicious = [](char c) { return static_cast<unsigned char>(c) >= kFirst; };
-  if (std::ranges::none_of(json, suspicious)) return json;
-  return with_escapes(json, kFirst, escaped_in_json);
+std::string escape_controls_in_json(std::string_view json) {
+  static const RE2 form(R"([\x{7F}-\x{9F}\p{Cf}\p{Zl}\p{Zp}])");  // those below are escaped
+  return with_escapes(json, form, escaped_in_json);
 }
 
 bool is_utf8(std::string_view text) {
