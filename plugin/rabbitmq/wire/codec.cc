@@ -210,26 +210,18 @@ void read_table(std::string_view text, Table& table, int depth, bool& ok) {
 
 // --- the 14 properties in order, each with its flag ---
 
-constexpr std::uint16_t flag(int position) { return static_cast<std::uint16_t>(1U << (15 - position)); }
-
-// Calls visit(flag, member) for each property in wire order; the headers come third.
+// Calls visit(flag, member) for each; the headers come third.
 template <typename M, typename Visit>
-void each_property(M& message, Visit&& visit) {
-  auto& p = message.properties;
-  visit(flag(0), p.content_type);
-  visit(flag(1), p.content_encoding);
-  visit(flag(2), message.headers);
-  visit(flag(3), p.delivery_mode);
-  visit(flag(4), p.priority);
-  visit(flag(5), p.correlation_id);
-  visit(flag(6), p.reply_to);
-  visit(flag(7), p.expiration);
-  visit(flag(8), p.message_id);
-  visit(flag(9), p.timestamp);
-  visit(flag(10), p.type);
-  visit(flag(11), p.user_id);
-  visit(flag(12), p.app_id);
-  visit(flag(13), p.cluster_id);
+void each_field(M& message, const Visit& visit) {
+  unsigned flag = 1U << 15;
+  const auto next = [&](auto& member) {
+    visit(static_cast<std::uint16_t>(flag), member);
+    flag >>= 1;
+  };
+  each_property(message.properties, [&](std::string_view name, auto& member) {
+    next(member);
+    if (name == "content_encoding") next(message.headers);
+  });
 }
 
 }  // namespace
@@ -262,7 +254,7 @@ Result<void> encode_content_header(const Message& message, std::string& out) {
   put16(out, 0);
   std::uint16_t flags = 0;
   Result<void> done;
-  each_property(message, [&](std::uint16_t bit, const auto& member) {
+  each_field(message, [&](std::uint16_t bit, const auto& member) {
     if (!member || !done) return;
     flags = static_cast<std::uint16_t>(flags | bit);
     using T = std::decay_t<decltype(*member)>;
@@ -293,7 +285,7 @@ bool decode_content_header(std::string_view payload, Message& message, std::uint
   body_size = in.number<std::uint64_t>();
   const auto flags = in.number<std::uint16_t>();
   bool headers_ok = true;
-  each_property(message, [&](std::uint16_t bit, auto& member) {
+  each_field(message, [&](std::uint16_t bit, auto& member) {
     if ((flags & bit) == 0) return;
     using T = std::decay_t<decltype(*member)>;
     if constexpr (std::is_same_v<T, Table>) {

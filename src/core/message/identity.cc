@@ -85,19 +85,8 @@ void append_property(std::string& facts, const std::optional<Number>& property) 
   if (property) append_number(facts, *property);
 }
 
-// Of `message_id` and body in the first half. delivery_mode, expiration and user_id are never published
-// again.
-void append_properties(std::string& facts, const Properties& p) {
-  append_property(facts, p.content_type);
-  append_property(facts, p.content_encoding);
-  append_property(facts, p.priority);
-  append_property(facts, p.correlation_id);
-  append_property(facts, p.reply_to);
-  append_property(facts, p.timestamp);
-  append_property(facts, p.type);
-  append_property(facts, p.app_id);
-  append_property(facts, p.cluster_id);
-}
+// message_id is in the first half; the others are never published again.
+constexpr std::array<std::string_view, 4> kLeftOut{"message_id", "delivery_mode", "expiration", "user_id"};
 
 std::string half_of(std::string_view facts) { return key_of_facts(facts).substr(0, kHalf); }
 
@@ -112,7 +101,9 @@ std::string first_half(const Message& message) {
 
 std::string message_digest(const Message& stripped) {
   std::string facts;
-  append_properties(facts, stripped.properties);
+  each_property(stripped.properties, [&](std::string_view name, const auto& property) {
+    if (std::ranges::find(kLeftOut, name) == kLeftOut.end()) append_property(facts, property);
+  });
   // A message without headers comes back with an empty table.
   append_table(facts, stripped.headers ? *stripped.headers : Table{});
   return first_half(stripped) + half_of(facts);

@@ -228,24 +228,6 @@ auto guarded(std::string_view text, const Decode& decode_json) -> Result<decltyp
   }
 }
 
-// One list for both directions, so that they cannot drift apart.
-template <typename P, typename Visit>
-void each_property(P& p, const Visit& visit) {
-  visit("content_type", p.content_type);
-  visit("content_encoding", p.content_encoding);
-  visit("delivery_mode", p.delivery_mode);
-  visit("priority", p.priority);
-  visit("correlation_id", p.correlation_id);
-  visit("reply_to", p.reply_to);
-  visit("expiration", p.expiration);
-  visit("message_id", p.message_id);
-  visit("timestamp", p.timestamp);
-  visit("type", p.type);
-  visit("user_id", p.user_id);
-  visit("app_id", p.app_id);
-  visit("cluster_id", p.cluster_id);
-}
-
 }  // namespace
 
 std::string properties_to_json(const Properties& properties) {

@@ -80,6 +80,23 @@ struct Properties {
   std::optional<std::string> type, user_id, app_id, cluster_id;
   bool operator==(const Properties&) const = default;
 };
+// Calls visit(name, member) for each, in AMQP's order. NOTE: digests depend on the order.
+template <typename P, typename Visit>
+void each_property(P& p, const Visit& visit) {
+  visit("content_type", p.content_type);
+  visit("content_encoding", p.content_encoding);
+  visit("delivery_mode", p.delivery_mode);
+  visit("priority", p.priority);
+  visit("correlation_id", p.correlation_id);
+  visit("reply_to", p.reply_to);
+  visit("expiration", p.expiration);
+  visit("message_id", p.message_id);
+  visit("timestamp", p.timestamp);
+  visit("type", p.type);
+  visit("user_id", p.user_id);
+  visit("app_id", p.app_id);
+  visit("cluster_id", p.cluster_id);
+}
 
 // Maximum nesting of tables and arrays; the headers table is level 1. A message has room for tens of
 // thousands of levels. A Value is copied and destroyed recursively, a few calls per level, so they would

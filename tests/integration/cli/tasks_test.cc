@@ -1,6 +1,8 @@
 // list, show, history on rows as the sidecar writes them. What they print: snapshot_test.cc.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "src/core/base/utf8.h"
 #include "tests/integration/cli/fixture.h"
 
