@@ -42,9 +42,9 @@ bool overrides_of(const Options& options, Overrides& out) {
 int run(const Options& options) {
   Overrides overrides;
   if (!overrides_of(options, overrides)) return usage("--faults or --actors has a word that is not known");
-  const std::optional<Bug> bug = bug_from(options.plant);
+  const std::optional<Bug> bug = from_word<Bug>(options.plant);
   if (!options.plant.empty() && !bug) return usage("--plant: no such bug");
-  plant(bug);
+  plant(bug.value_or(Bug::none));
   if (!options.planted.empty()) return find_planted(options.planted, options.planted_seeds, options.jobs);
   if (options.seed) return run_one(*options.seed, overrides, options.plant);
   Range range;

@@ -118,7 +118,7 @@ struct Found {
 std::string broken_by(Bug bug, std::uint64_t seed) {
   plant(bug);
   std::string broken = simulate(draw_settings(seed, {})).broken;
-  plant(std::nullopt);
+  plant(Bug::none);
   if (!broken.empty() && !simulate(draw_settings(seed, {})).broken.empty()) broken.clear();
   return broken;
 }
@@ -128,7 +128,7 @@ Found find_bug(std::size_t number, std::uint64_t recorded) {
   Found found{number, 0, {}};
   for (std::uint64_t i = recorded > 0 ? 0 : 1; i <= kPlantedMost && found.seed == 0; ++i) {
     const std::uint64_t seed = i == 0 ? recorded : i;
-    const std::string broken = broken_by(static_cast<Bug>(number), seed);
+    const std::string broken = broken_by(static_cast<Bug>(number + 1), seed);
     if (broken.empty()) continue;
     found.seed = seed;
     (void)std::snprintf(found.promise, sizeof found.promise, "%s", broken.c_str());
@@ -137,14 +137,14 @@ Found find_bug(std::size_t number, std::uint64_t recorded) {
 }
 
 // By bug; 0 where the file has none.
-std::array<std::uint64_t, kBugNames.size()> read_recorded(const std::string& path) {
-  std::array<std::uint64_t, kBugNames.size()> seeds{};
+std::array<std::uint64_t, kWords<Bug>.size()> read_recorded(const std::string& path) {
+  std::array<std::uint64_t, kWords<Bug>.size()> seeds{};
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
     const auto space = line.find(' ');
-    const std::optional<Bug> bug = bug_from(line.substr(0, space));
+    const std::optional<Bug> bug = from_word<Bug>(line.substr(0, space));
     if (bug && space != std::string::npos)
-      seeds[static_cast<std::size_t>(*bug)] = std::stoull(line.substr(space));
+      seeds[static_cast<std::size_t>(*bug) - 1] = std::stoull(line.substr(space));
   }
   return seeds;
 }
@@ -190,15 +190,15 @@ int run_range(const Range& range) {
 
 int find_planted(const std::string& which, const std::string& recorded, int jobs) {
   std::vector<std::size_t> bugs;
-  for (std::size_t i = 0; i < kBugNames.size(); ++i) {
-    if (which == "all" || which == kBugNames[i]) bugs.push_back(i);
+  for (std::size_t i = 0; i < kWords<Bug>.size(); ++i) {
+    if (which == "all" || which == kWords<Bug>[i]) bugs.push_back(i);
   }
   if (bugs.empty()) {
     std::fprintf(stderr, "--planted: no such bug\n");
     return 2;
   }
   const auto seeds = read_recorded(recorded);
-  using Share = std::array<Found, kBugNames.size()>;
+  using Share = std::array<Found, kWords<Bug>.size()>;
   const auto shares = fork_each<Share>(jobs, [&](int job) {
     Share share{};
     for (std::size_t i = static_cast<std::size_t>(job); i < bugs.size();
@@ -215,11 +215,11 @@ int find_planted(const std::string& which, const std::string& recorded, int jobs
       if (share[bug].seed > 0) found = &share[bug];
     }
     all = all && found != nullptr;
-    std::printf("%-27s %6s  %s\n", std::string(kBugNames[bug]).c_str(),
+    std::printf("%-27s %6s  %s\n", std::string(kWords<Bug>[bug]).c_str(),
                 found != nullptr ? std::to_string(found->seed).c_str() : "-",
                 found != nullptr ? found->promise : "NOT FOUND");
     if (found != nullptr && !recorded.empty() && found->seed != seeds[bug]) {
-      std::printf("  record it: %s %llu, instead of %llu\n", std::string(kBugNames[bug]).c_str(),
+      std::printf("  record it: %s %llu, instead of %llu\n", std::string(kWords<Bug>[bug]).c_str(),
                   static_cast<unsigned long long>(found->seed), static_cast<unsigned long long>(seeds[bug]));
     }
   }

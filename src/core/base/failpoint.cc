@@ -34,8 +34,7 @@ const Armed& armed() {
 }
 
 std::atomic<int> passed{0};
-constexpr int kNoBug = -1;
-std::atomic<int> the_bug{kNoBug};
+std::atomic<Bug> the_bug{Bug::none};
 
 void reached() {
   if (passed.fetch_add(1) + 1 != armed().times) return;
@@ -47,14 +46,8 @@ void reached() {
 
 }  // namespace
 
-void plant(std::optional<Bug> bug) {
-  the_bug.store(bug ? static_cast<int>(*bug) : kNoBug, std::memory_order_relaxed);
-}
-bool planted(Bug bug) { return the_bug.load(std::memory_order_relaxed) == static_cast<int>(bug); }
-
-void failpoint(std::string_view name) {
-  if (armed().name == name) reached();
-}
+void plant(Bug bug) { the_bug.store(bug, std::memory_order_relaxed); }
+bool planted(Bug bug) { return the_bug.load(std::memory_order_relaxed) == bug; }
 
 void failpoint(std::string_view name, std::string_view rest) {
   const std::string& wanted = armed().name;

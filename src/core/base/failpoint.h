@@ -9,10 +9,10 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
+
+#include "src/core/base/words.h"
 
 namespace rung {
 
@@ -42,33 +42,24 @@ namespace rung {
 
 #define RUNG_ID(name) name,
 #define RUNG_NAME(name) #name,
-enum class Bug : std::uint8_t { RUNG_BUGS(RUNG_ID) };
-inline constexpr auto kBugNames = std::to_array<std::string_view>({RUNG_BUGS(RUNG_NAME)});
+enum class Bug : std::uint8_t { none, RUNG_BUGS(RUNG_ID) };
+template <>
+inline constexpr auto kWords<Bug> = std::to_array<std::string_view>({RUNG_BUGS(RUNG_NAME)});
 #undef RUNG_ID
 #undef RUNG_NAME
 
-constexpr std::string_view name_of(Bug bug) { return kBugNames[static_cast<std::size_t>(bug)]; }
-constexpr std::optional<Bug> bug_from(std::string_view name) {
-  for (std::size_t i = 0; i < kBugNames.size(); ++i) {
-    if (kBugNames[i] == name) return static_cast<Bug>(i);
-  }
-  return std::nullopt;
-}
-
 #ifdef RUNG_FAILPOINTS
-// From now on only that bug is planted; none: no bug.
-void plant(std::optional<Bug> bug);
+// From now on only that bug is planted.
+void plant(Bug bug);
 bool planted(Bug bug);
 inline constexpr bool kFailpoints = true;
-void failpoint(std::string_view name);
-// The name in two parts, e.g. "claim" and ".before_commit": joined only if a failpoint is set.
-void failpoint(std::string_view name, std::string_view rest);
+// The name may come in two parts, "claim" and ".before_commit": they are never joined.
+void failpoint(std::string_view name, std::string_view rest = {});
 #else
 inline constexpr bool kFailpoints = false;
-constexpr void plant(std::optional<Bug> /*bug*/) {}
+constexpr void plant(Bug /*bug*/) {}
 constexpr bool planted(Bug /*bug*/) { return false; }
-constexpr void failpoint(std::string_view /*name*/) {}
-constexpr void failpoint(std::string_view /*name*/, std::string_view /*rest*/) {}
+constexpr void failpoint(std::string_view /*name*/, std::string_view /*rest*/ = {}) {}
 #endif
 
 }  // namespace rung

@@ -13,9 +13,9 @@ class PlantedEnvironment final : public testing::Environment {
   void SetUp() override {
     const char* name = std::getenv("RUNG_PLANT");
     if (name == nullptr) return;
-    const auto bug = bug_from(name);
+    const auto bug = from_word<Bug>(name);
     ASSERT_TRUE(bug) << "there is no bug " << name;
-    plant(bug);
+    plant(*bug);
   }
 };
 
