@@ -21,6 +21,62 @@ namespace {
 
 constexpr std::size_t kMostFailuresKept = 100;  // a name may resolve to ever new addresses
 
+using Answer = Result<std::vector<std::string>>;
+
+Answer resolve(const std::string& host, int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* list = nullptr;
+  if (const int failed = getaddrinfo(host.c_str(), nullptr, &hints, &list); failed != 0)
+    return transient("looking up " + host + ": " + gai_strerror(failed));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  std::vector<std::string> found;
+  for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
+    std::array<char, INET6_ADDRSTRLEN + 32> text{};
+    if (getnameinfo(one->ai_addr, one->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0)
+      continue;
+    if (std::ranges::find(found, text.data()) == found.end()) found.emplace_back(text.data());
+  }
+  if (found.empty()) return transient("looking up " + host + ": no address");
+  return found;
+}
+
+// By a thread that may outlive whoever waits for it.
+std::future<Answer> ask(const std::string& host) {
+  std::packaged_task<Answer()> question([host] { return resolve(host, 0); });
+  auto answer = question.get_future();
+  std::thread(std::move(question)).detach();
+  return answer;
+}
+
+Answer wait_for(std::future<Answer>& answer, const std::string& host, const Clock& clock, BootMs deadline,
+                const std::function<bool()>& stopping) {
+  while (answer.wait_for(Ms{20}) != std::future_status::ready) {
+    if (stopping && stopping()) return transient("stopping");
+    if (clock.boot() >= deadline) return transient("looking up " + host + ": no answer");
+  }
+  return answer.get();
+}
+
+// For each host its numeric addresses ("10.0.0.7", "fe80::2"), in the resolver's order, or the error, which
+// is transient. All hosts are resolved in parallel. A numeric address resolves to itself. getaddrinfo() can
+// hang for longer than we may wait, so each name is resolved in a thread of its own, which is abandoned when
+// the time is up.
+std::vector<Answer> look_up(const std::vector<std::string>& hosts, const Clock& clock, BootMs deadline,
+                            const std::function<bool()>& stopping) {
+  std::vector<Answer> answers;
+  std::vector<std::future<Answer>> asked;
+  for (const std::string& host : hosts) {
+    answers.push_back(resolve(host, AI_NUMERICHOST));
+    asked.push_back(answers.back() ? std::future<Answer>() : ask(host));
+  }
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (asked[i].valid()) answers[i] = wait_for(asked[i], hosts[i], clock, deadline, stopping);
+  }
+  return answers;
+}
+
 }  // namespace
 
 Addresses::Addresses(std::vector<Url> urls, int usual_port, Order order, const Clock& clock,
@@ -34,7 +90,6 @@ std::string Addresses::key_of(const Address& address) {
 }
 
 Addresses::Found Addresses::find(BootMs deadline, const Stopping& stopping, bool names) const {
-  using Answer = Result<std::vector<std::string>>;
   std::vector<std::string> hosts;
   for (const Url& url : urls_) hosts.push_back(url.host);
   const std::vector<Answer> answers = names ? std::vector<Answer>(hosts.size(), std::vector{std::string()})
@@ -117,62 +172,6 @@ Error Addresses::together(const std::map<std::size_t, Error>& errors, const std:
     if (all[i].kind == Error::Kind::transient) whole.kind = Error::Kind::transient;
   }
   return whole;
-}
-
-namespace {
-
-using Answer = Result<std::vector<std::string>>;
-
-Answer resolve(const std::string& host, int flags) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  addrinfo* list = nullptr;
-  if (const int failed = getaddrinfo(host.c_str(), nullptr, &hints, &list); failed != 0)
-    return transient("looking up " + host + ": " + gai_strerror(failed));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
-  std::vector<std::string> found;
-  for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
-    std::array<char, INET6_ADDRSTRLEN + 32> text{};
-    if (getnameinfo(one->ai_addr, one->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0)
-      continue;
-    if (std::ranges::find(found, text.data()) == found.end()) found.emplace_back(text.data());
-  }
-  if (found.empty()) return transient("looking up " + host + ": no address");
-  return found;
-}
-
-// By a thread that may outlive whoever waits for it.
-std::future<Answer> ask(const std::string& host) {
-  std::packaged_task<Answer()> question([host] { return resolve(host, 0); });
-  auto answer = question.get_future();
-  std::thread(std::move(question)).detach();
-  return answer;
-}
-
-Answer wait_for(std::future<Answer>& answer, const std::string& host, const Clock& clock, BootMs deadline,
-                const std::function<bool()>& stopping) {
-  while (answer.wait_for(Ms{20}) != std::future_status::ready) {
-    if (stopping && stopping()) return transient("stopping");
-    if (clock.boot() >= deadline) return transient("looking up " + host + ": no answer");
-  }
-  return answer.get();
-}
-
-}  // namespace
-
-std::vector<Answer> look_up(const std::vector<std::string>& hosts, const Clock& clock, BootMs deadline,
-                            const std::function<bool()>& stopping) {
-  std::vector<Answer> answers;
-  std::vector<std::future<Answer>> asked;
-  for (const std::string& host : hosts) {
-    answers.push_back(resolve(host, AI_NUMERICHOST));
-    asked.push_back(answers.back() ? std::future<Answer>() : ask(host));
-  }
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    if (asked[i].valid()) answers[i] = wait_for(asked[i], hosts[i], clock, deadline, stopping);
-  }
-  return answers;
 }
 
 }  // namespace rung

@@ -3,11 +3,12 @@
 #include <date/tz.h>
 #include <fmt/ranges.h>
 #include <re2/re2.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <array>
 #include <bitset>
-#include <cctype>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <limits>
@@ -36,12 +37,6 @@ tl::unexpected<Error> window_error(std::string_view what, std::string_view why) 
   return permanent("\"" + std::string(what) + "\": " + std::string(why));
 }
 
-char small_letter(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
-
-bool same_letters(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, small_letter, small_letter);
-}
-
 // Without spaces at its ends.
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(' ');
@@ -61,7 +56,8 @@ std::optional<int> to_weekday(std::string_view text) {
   constexpr std::size_t kShortest = 3;
   for (std::size_t day = 0; day < kWeekdays.size(); ++day) {
     const std::string_view name = kWeekdays[day];
-    if (text.size() >= kShortest && same_letters(text, name.substr(0, text.size())))
+    if (text.size() >= kShortest && text.size() <= name.size() &&
+        strncasecmp(text.data(), name.data(), text.size()) == 0)
       return static_cast<int>(day);
   }
   return std::nullopt;
@@ -75,9 +71,6 @@ std::optional<int> to_minutes(std::string_view text) {
     return std::nullopt;
   return hour * 60 + minute;
 }
-
-std::string two_digits(int number) { return (number < 10 ? "0" : "") + std::to_string(number); }
-std::string clock_text(int minutes) { return two_digits(minutes / 60) + ":" + two_digits(minutes % 60); }
 
 // One of `allow`.
 struct AllowedTimes {
@@ -132,7 +125,8 @@ Result<AllowedTimes> read_allowed(std::string_view entry) {
     return window_error(entry, "24:00 is only an end: write 00:00, and the day that begins then");
   out.begin = *begin;
   out.end = *end;
-  out.text.append(out.text.empty() ? "" : " ").append(clock_text(*begin) + "-" + clock_text(*end));
+  out.text += fmt::format("{}{:02}:{:02}-{:02}:{:02}", out.text.empty() ? "" : " ", *begin / 60, *begin % 60,
+                          *end / 60, *end % 60);
   return out;
 }
 
@@ -151,8 +145,6 @@ Result<const date::time_zone*> find_zone(const std::string& wanted) {
                      " cannot be read from the system's database (tzdata): " + std::string(e.what()));
   }
 }
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 }  // namespace
 
@@ -187,16 +179,17 @@ struct TimeWindow::Week {
   }
 
   Stretch stretch(EpochMs at) const {
-    const auto info = zone->get_info(date::sys_seconds{std::chrono::seconds{floor_div(at.ms, 1000)}});
+    const auto info = zone->get_info(date::sys_seconds{std::chrono::floor<std::chrono::seconds>(Ms{at.ms})});
     const EpochMs end{std::chrono::duration_cast<Ms>(info.end.time_since_epoch()).count()};
     // After the last one that the database knows.
     if (end <= at) return {Ms{info.offset}.count(), {std::numeric_limits<std::int64_t>::max()}};
     return {Ms{info.offset}.count(), end};
   }
 
-  static std::int64_t in_week(std::int64_t local) {
-    return local + kEpochInWeek - floor_div(local + kEpochInWeek, kWeek) * kWeek;
+  static std::int64_t week_of(std::int64_t local) {
+    return std::chrono::floor<std::chrono::weeks>(Ms{local + kEpochInWeek}).count();
   }
+  static std::int64_t in_week(std::int64_t local) { return local + kEpochInWeek - week_of(local) * kWeek; }
   static std::size_t minute_of(std::int64_t local) {
     return static_cast<std::size_t>(in_week(local) / kMinute);
   }
@@ -207,8 +200,7 @@ struct TimeWindow::Week {
   std::int64_t open_until(std::int64_t local) const {
     const std::size_t minute = minute_of(local);
     const auto before = static_cast<std::int64_t>((open << (open.size() - minute)).count());
-    const std::int64_t weeks = floor_div(local + kEpochInWeek, kWeek);
-    return (weeks * static_cast<std::int64_t>(open.count()) + before) * kMinute +
+    return (week_of(local) * static_cast<std::int64_t>(open.count()) + before) * kMinute +
            (open[minute] ? in_week(local) % kMinute : 0);
   }
 
