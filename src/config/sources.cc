@@ -50,8 +50,7 @@ const Table& dialect_table() {
         text().where([](const std::string& text) { return text.starts_with('/'); },
                      "a pointer begins with /, like /error/message");
     const Reader<std::string> yes = choice({"true"});
-    const auto properties = property_names();
-    const Reader<std::string> property = choice({properties.begin(), properties.end()});
+    const Reader<std::string> property = choice({kReadProperties.begin(), kReadProperties.end()});
     Table all;
     all.keys = {{"name", &Dialect::name, text(), "", start},
                 {"about", &Dialect::about, text(), "", start},

@@ -1,7 +1,6 @@
 #include "src/core/rules/dialect.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -19,20 +18,8 @@ namespace {
 
 constexpr std::size_t kMostJson = 1024UL * 1024;  // bytes of a text that is parsed as JSON
 
-using PropertyText = std::optional<std::string> Properties::*;
-constexpr std::array<std::pair<std::string_view, PropertyText>, 8> kProperties{{
-    {"app_id", &Properties::app_id},
-    {"content_type", &Properties::content_type},
-    {"correlation_id", &Properties::correlation_id},
-    {"message_id", &Properties::message_id},
-    {"reply_to", &Properties::reply_to},
-    {"type", &Properties::type},
-    {"content_encoding", &Properties::content_encoding},
-    {"user_id", &Properties::user_id},
-}};
-
 std::optional<std::string> text_in(const nlohmann::json& json) {
-  // A number of another type than int64: {"!i32": 5}.
+  // A number of another type than int64: {"!i32": 5}. A time of AMQP's own type counts as seconds.
   if (json.is_object() && json.size() == 1 && json.begin().value().is_number() &&
       json.begin().key().starts_with('!'))
     return json.begin().value().dump();
@@ -73,22 +60,6 @@ std::optional<std::string> in_json_text(std::string_view text, const std::string
   return at_pointer(json, pointer);
 }
 
-// A table or an array of the broker's own types, as the JSON that the row keeps.
-std::optional<std::string> in_value(const Value& value, const std::string& pointer) {
-  if (const std::string* text = value.as_text()) return in_json_text(*text, pointer);
-  if (!std::holds_alternative<Table>(value.v) && !std::holds_alternative<Array>(value.v)) return std::nullopt;
-  const auto json = nlohmann::json::parse(headers_to_json({{"value", value}}), nullptr, false);
-  return json.is_discarded() ? std::nullopt : at_pointer(json, "/value" + pointer);
-}
-
-// A time of AMQP's own type counts as seconds.
-std::optional<std::string> text_of_header(const Value& value) {
-  if (const auto* stamp = std::get_if<Timestamp>(&value.v)) return std::to_string(stamp->seconds);
-  if (const auto number = value.as_int()) return std::to_string(*number);
-  if (const std::string* text = value.as_text()) return *text;
-  return std::nullopt;
-}
-
 std::optional<std::string> raw(const Reading& reading, const Message& message, const ErrorSource& source) {
   switch (reading.from) {
     case Reading::From::queue_name:
@@ -99,15 +70,16 @@ std::optional<std::string> raw(const Reading& reading, const Message& message, c
       return std::string(source.routing_key);
     case Reading::From::body:
       return in_json_text(message.body, reading.json_pointer);
-    case Reading::From::property: {
-      const auto* found =
-          std::ranges::find(kProperties, reading.name, &std::pair<std::string_view, PropertyText>::first);
-      return found == kProperties.end() ? std::nullopt : message.properties.*(found->second);
-    }
+    case Reading::From::property:
+      return in_json_text(properties_to_json(message.properties), "/" + reading.name);
     case Reading::From::header: {
       const Value* value = reading::said(message.headers, reading.name);
       if (value == nullptr) return std::nullopt;
-      return reading.json_pointer.empty() ? text_of_header(*value) : in_value(*value, reading.json_pointer);
+      const std::string* text = value->as_text();
+      if (text != nullptr && reading.json_pointer.empty()) return *text;
+      if (text != nullptr) return in_json_text(*text, reading.json_pointer);
+      // As the JSON that the row keeps.
+      return in_json_text(headers_to_json({{"value", *value}}), "/value" + reading.json_pointer);
     }
   }
   return std::nullopt;
@@ -175,12 +147,6 @@ std::string with_stack(std::string error, const std::string& stack) {
 }
 
 }  // namespace
-
-std::vector<std::string_view> property_names() {
-  std::vector<std::string_view> names;
-  for (const auto& [name, member] : kProperties) names.push_back(name);
-  return names;
-}
 
 DialectFacts read_dialect(const Dialect& dialect, const Message& message, const ErrorSource& source) {
   const auto text = [&](const Readings& readings) {

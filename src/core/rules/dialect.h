@@ -4,6 +4,7 @@
 // and a header that does not parse counts as missing.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,8 +43,10 @@ struct Dialect {
 };
 using DialectPtr = std::shared_ptr<const Dialect>;
 
-// The properties that a reading may name: type, app_id ...
-std::vector<std::string_view> property_names();
+// The properties that a reading may name.
+inline constexpr std::array<std::string_view, 8> kReadProperties{
+    "app_id",   "content_type", "correlation_id",   "message_id",
+    "reply_to", "type",         "content_encoding", "user_id"};
 
 // Where a message came from. routing_key: with which the framework published it.
 struct ErrorSource {
