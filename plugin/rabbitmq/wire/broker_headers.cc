@@ -69,16 +69,16 @@ DelayFacts read_delay_facts(const std::optional<Table>& headers) {
   facts.header = kDelayHeader;
   const Value* value = said(headers, kDelayHeader);
   if (value == nullptr) return facts;
-  const Number number = number_of(*value);
-  if (!number.understood) {
+  const auto number = number_of(*value);
+  if (!number) {
     facts.refusal = kDelayHeader;
     facts.refusal.append(shown(*value)).append(" is not a number of milliseconds");
-  } else if (number.too_large || number.value > levels::kLongest.count()) {
+  } else if (*number > levels::kLongest.count()) {
     facts.refusal = kDelayHeader;
     facts.refusal.append(" is longer than ").append(levels::format_duration(levels::kLongest));
     facts.refusal += ", the maximum";
   } else {
-    facts.delay = Ms{std::max<std::int64_t>(number.value, 0)};
+    facts.delay = Ms{std::max<std::int64_t>(*number, 0)};
   }
   return facts;
 }

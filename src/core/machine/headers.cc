@@ -1,7 +1,8 @@
 #include "src/core/machine/headers.h"
 
+#include <strings.h>
+
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "levels/duration.h"
@@ -55,12 +56,10 @@ std::optional<bool> bool_of(const Value* value) {
   if (value == nullptr) return std::nullopt;
   if (const bool* flag = std::get_if<bool>(&value->v)) return *flag;
   if (const auto number = int_of(value)) return *number != 0;
-  std::string text = text_of(value);
-  // Python writes "False".
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  if (text == "true" || text == "yes") return true;
-  if (text == "false" || text == "no") return false;
+  const std::string text = text_of(value);
+  const auto is = [&](const char* word) { return strcasecmp(text.c_str(), word) == 0; };
+  if (is("true") || is("yes")) return true;
+  if (is("false") || is("no")) return false;  // Python writes "False"
   return std::nullopt;
 }
 
@@ -263,24 +262,23 @@ constexpr std::int64_t kLikeSeconds = 1'000'000'000, kLikeMs = 100'000'000'000;
 
 void read_not_before(const Value& value, DelayRequest& request) {
   const std::string name(header::kNotBefore);
-  Number number = number_of(value);
+  auto number = number_of(value);
   if (const auto* stamp = std::get_if<Timestamp>(&value.v)) {  // seconds, by its type
-    number.understood = true;
-    number.too_large = stamp->seconds >= static_cast<std::uint64_t>(kYear10000.ms / 1000);
-    if (!number.too_large) {
+    number = kYear10000.ms;
+    if (stamp->seconds < static_cast<std::uint64_t>(kYear10000.ms / 1000)) {
       request.not_before = {static_cast<std::int64_t>(stamp->seconds) * 1000};
       return;
     }
   }
-  if (!number.understood) {
+  if (!number) {
     request.refusal = name + shown(value) + " is not a number of milliseconds since 1970";
-  } else if (number.too_large || number.value >= kYear10000.ms) {
+  } else if (*number >= kYear10000.ms) {
     request.refusal = name + " is after the year 9999: it must be in milliseconds since 1970";
-  } else if (number.value >= kLikeSeconds && number.value < kLikeMs) {
-    request.refusal = name + " " + std::to_string(number.value) +
+  } else if (*number >= kLikeSeconds && *number < kLikeMs) {
+    request.refusal = name + " " + std::to_string(*number) +
                       " looks like seconds since 1970: it must be in milliseconds (1000 times as much)";
   } else {
-    request.not_before = {number.value};
+    request.not_before = {*number};
   }
 }
 

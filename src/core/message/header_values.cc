@@ -1,9 +1,12 @@
 #include "src/core/message/header_values.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 
 #include "src/core/base/utf8.h"
 
@@ -29,28 +32,9 @@ namespace {
 
 constexpr std::size_t kShown = 40;  // bytes of a quoted value
 
-Number number_of(double value) {
-  if (std::isnan(value)) return {};
-  // The limits of an int64.
-  if (value >= 9.2e18) return {0, true, true};
-  return {value <= -9.2e18 ? -1 : static_cast<std::int64_t>(value), true, false};
-}
-
-Number number_of(const std::string& text) {
-  const char* from = text.data();
-  const char* const end = from + text.size();
-  if (from != end && *from == '+') ++from;
-  Number number;
-  const auto [stopped, error] = std::from_chars(from, end, number.value);
-  if (stopped != end || from == end || error == std::errc::invalid_argument ||
-      (from != text.data() && *from == '-'))
-    return {};
-  number.understood = true;
-  if (error == std::errc::result_out_of_range) {
-    number.too_large = *from != '-';
-    number.value = -1;  // below zero: as wrong as any
-  }
-  return number;
+std::int64_t truncated(double value) {
+  constexpr double kMost = 9.2e18;  // near the limits of an int64
+  return static_cast<std::int64_t>(std::clamp(value, -kMost, kMost));
 }
 
 }  // namespace
@@ -66,22 +50,21 @@ std::string text_of(const Value* value) {
 }
 
 std::optional<std::int64_t> int_of(const Value* value) {
+  static const RE2 form("[+-]?[0-9]+");
   if (value == nullptr) return std::nullopt;
-  if (const auto number = value->as_int()) return number;
   const std::string* text = value->as_text();
-  const Number number = text != nullptr ? number_of(*text) : Number{};
-  return number.understood && !number.too_large ? std::optional(number.value) : std::nullopt;
+  if (text == nullptr) return value->as_int();
+  if (!RE2::FullMatch(*text, form)) return std::nullopt;
+  return std::strtoll(text->c_str(), nullptr, 10);  // at the limits of an int64 if it is beyond them
 }
 
-Number number_of(const Value& value) {
-  if (const auto whole = value.as_int()) return {*whole, true, false};
-  if (std::holds_alternative<std::uint64_t>(value.v)) return {0, true, true};
-  if (const float* f = std::get_if<float>(&value.v)) return number_of(static_cast<double>(*f));
-  if (const double* d = std::get_if<double>(&value.v)) return number_of(*d);
+std::optional<std::int64_t> number_of(const Value& value) {
+  if (const float* f = std::get_if<float>(&value.v); f != nullptr && !std::isnan(*f)) return truncated(*f);
+  if (const double* d = std::get_if<double>(&value.v); d != nullptr && !std::isnan(*d)) return truncated(*d);
   if (const Decimal* d = std::get_if<Decimal>(&value.v))
-    return number_of(static_cast<double>(d->value) / std::pow(10.0, d->scale));
-  if (const std::string* text = value.as_text()) return number_of(*text);
-  return {};
+    return truncated(static_cast<double>(d->value) / std::pow(10.0, d->scale));
+  const bool too_large = std::holds_alternative<std::uint64_t>(value.v) && !value.as_int();
+  return too_large ? std::numeric_limits<std::int64_t>::max() : int_of(&value);
 }
 
 std::string shown(const Value& value) {
