@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 
@@ -25,13 +24,6 @@ std::string join(const Texts& words) {
     out += words[i];
   }
   return out;
-}
-
-std::optional<int> to_int(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 // Why the file cannot be read; "" = it is readable.
@@ -137,7 +129,7 @@ Reader<int> integer(int least, int most) {
   return {range, [=](Value& v) -> std::optional<int> {
             const std::string wanted = "an integer from " + range;
             if (!v.is_text(wanted)) return std::nullopt;
-            const auto value = to_int(v.node.text);
+            const auto value = number_from<int>(v.node.text);
             if (!value || *value < least || *value > most) return v.wrong(v.shown() + " is not " + wanted);
             return value;
           }};
@@ -147,14 +139,11 @@ Reader<double> number() {
   return {"number", [](Value& v) -> std::optional<double> {
             constexpr std::string_view kWanted = "a number, e.g. 2 or 1.5";
             if (!v.is_text(kWanted)) return std::nullopt;
-            // from_chars takes "inf" and "nan" too, which are no numbers here.
+            // number_from() takes "inf" and "nan" too, which are no numbers here.
             const std::string& text = v.node.text;
             const bool plain = text.find_first_not_of("0123456789.") == std::string::npos;
-            double value = 0;
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-            if (!plain || error != std::errc{} || end != text.data() + text.size())
-              return v.wrong(v.shown() + " is not " + std::string(kWanted));
-            return value;
+            const auto value = plain ? number_from<double>(text) : std::nullopt;
+            return value ? value : v.wrong(v.shown() + " is not " + std::string(kWanted));
           }};
 }
 
@@ -166,7 +155,7 @@ Reader<double> percent_or_off() {
             std::string_view digits = v.node.text;
             const bool has_sign = digits.ends_with('%');
             if (has_sign) digits.remove_suffix(1);
-            const auto percent = to_int(digits);
+            const auto percent = number_from<int>(digits);
             const bool fits = percent && *percent >= 0 && *percent <= 100;
             if (fits && !has_sign && v.may_quote())
               return v.wrong(fmt::format("{}: the % is missing: write {}%", v.shown(), *percent));

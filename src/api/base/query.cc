@@ -1,7 +1,6 @@
 #include "src/api/base/query.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
@@ -28,10 +27,8 @@ std::string listed(std::span<const std::string_view> words) {
 }  // namespace
 
 std::optional<std::int64_t> id_of_cursor(std::string_view cursor) {
-  std::int64_t id = 0;
-  const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), id);
-  const bool whole = error == std::errc{} && end == cursor.data() + cursor.size();
-  return whole && id >= 0 ? std::optional(id) : std::nullopt;
+  const auto id = number_from<std::int64_t>(cursor);
+  return id && *id >= 0 ? id : std::nullopt;
 }
 
 bool is_cause_id(std::string_view text) {

@@ -2,7 +2,6 @@
 // (src/bridge/changes/bulk.h) picks them up from the table.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -104,11 +103,8 @@ std::optional<double> parse_percent(std::string_view text) {
   if (text.empty() || text.back() != '%') return std::nullopt;
   text.remove_suffix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value < 100))
-    return std::nullopt;
-  return value;
+  const auto value = number_from<double>(text);
+  return value && *value >= 0 && *value < 100 ? value : std::nullopt;
 }
 
 // 0 or none: no rate limit.

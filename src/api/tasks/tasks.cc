@@ -1,7 +1,6 @@
 // /v1/tasks: lists, one task with its origin, history and audit; /v1/audit; what people change: POST /cancel,
 // /discard, /reschedule, /fire, /finish, /redrive, of which decide() says whether the task's state allows it.
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <variant>
@@ -207,9 +206,8 @@ Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& ca
     if (weak) tag.remove_prefix(2);
     if (tag.size() < 2 || tag.find('"') != 0 || tag.find('"', 1) != tag.size() - 1)
       return permanent("If-Match must be the ETag of an earlier response, in quotes: \"3\"");
-    std::uint32_t version = 0;
-    const auto [end, error] = std::from_chars(tag.data() + 1, tag.data() + tag.size(), version);
-    if (!weak && error == std::errc{} && end == tag.data() + tag.size() - 1) versions.push_back(version);
+    const auto version = number_from<std::uint32_t>(tag.substr(1, tag.size() - 2));
+    if (!weak && version) versions.push_back(*version);
   }
   if (versions.size() == 1) return versions.front();
   const auto row =

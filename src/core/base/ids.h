@@ -7,13 +7,13 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "src/core/base/time.h"
+#include "src/core/base/words.h"
 
 namespace rung {
 
@@ -23,10 +23,8 @@ struct TaskId {
   std::string str() const { return std::to_string(value); }
   // Decimal, as `retry-id` and the views show it. None for anything else.
   static std::optional<TaskId> parse(std::string_view text) {
-    TaskId id;
-    const char* const end = text.data() + text.size();
-    const auto [stopped, error] = std::from_chars(text.data(), end, id.value);
-    return error == std::errc{} && stopped == end && id.value > 0 ? std::optional(id) : std::nullopt;
+    const auto number = number_from<std::int64_t>(text);
+    return number && *number > 0 ? std::optional(TaskId{*number}) : std::nullopt;
   }
 };
 

@@ -1,10 +1,13 @@
-// The words by which people and rows know the values of an enum. Thread: constants and pure functions.
+// What a text says: the words by which people and rows know the values of an enum, and numbers. Thread:
+// constants and pure functions.
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 namespace rung {
 
@@ -25,6 +28,15 @@ requires(!kWords<Enum>.empty()) constexpr std::optional<Enum> from_word(std::str
     if (kWords<Enum>[i] == word) return static_cast<Enum>(i + 1);
   }
   return std::nullopt;
+}
+
+// Of all of `text`, in decimal; none for anything else.
+template <typename Number>
+std::optional<Number> number_from(std::string_view text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc{} && stopped == end ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace rung

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -219,19 +218,16 @@ bool DeliveryTokens::proves(std::string_view token, TaskId id, int attempt) cons
 }
 
 int attempt_of_token(std::string_view token) {
-  int attempt = 0;
-  const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), attempt);
-  const bool good = error == std::errc{} && end != token.data() + token.size() && *end == '-' && attempt > 0;
-  return good ? attempt : 0;
+  const std::size_t end = token.find('-');
+  if (end == std::string_view::npos) return 0;
+  return std::max(number_from<int>(token.substr(0, end)).value_or(0), 0);
 }
 
 std::uint32_t publish_of_token(std::string_view token) {
   if (attempt_of_token(token) == 0) return 0;
   const std::size_t end = token.rfind('-'), before = token.rfind('-', end - 1);
   if (before == std::string_view::npos) return 0;
-  std::uint32_t publish = 0;
-  const auto [behind, error] = std::from_chars(token.data() + before + 1, token.data() + end, publish);
-  return error == std::errc{} && behind == token.data() + end ? publish : 0;
+  return number_from<std::uint32_t>(token.substr(before + 1, end - before - 1)).value_or(0);
 }
 
 }  // namespace rung

@@ -1,7 +1,6 @@
 #include "src/core/rules/dialect.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -31,10 +30,8 @@ std::optional<std::string> text_in(const nlohmann::json& json) {
 // -1 is the last element, which RFC 6901 has no word for: frameworks append to their lists.
 const nlohmann::json* element(const nlohmann::json& array, const std::string& token) {
   if (token == "-1") return array.empty() ? nullptr : &array.back();
-  std::size_t index = 0;
-  const auto [end, problem] = std::from_chars(token.data(), token.data() + token.size(), index);
-  const bool valid = problem == std::errc{} && end == token.data() + token.size() && index < array.size();
-  return valid ? &array[index] : nullptr;
+  const auto index = number_from<std::size_t>(token);
+  return index && *index < array.size() ? &array[*index] : nullptr;
 }
 
 const nlohmann::json* found_at(const nlohmann::json& json, const nlohmann::json::json_pointer& pointer) {
@@ -96,11 +93,9 @@ std::optional<std::string> first_of(const Readings& readings, const Message& mes
 }
 
 std::optional<EpochMs> from_number(std::string_view text, std::int64_t ms_each) {
-  std::int64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  if (number <= 0 || number >= kYear10000.ms / ms_each) return std::nullopt;
-  return EpochMs{number * ms_each};
+  const auto number = number_from<std::int64_t>(text);
+  if (!number || *number <= 0 || *number >= kYear10000.ms / ms_each) return std::nullopt;
+  return EpochMs{*number * ms_each};
 }
 
 // "2024-05-01 12:34:56:123456 Z" -> "2024-05-01T12:34:56.123456Z"
