@@ -17,12 +17,6 @@ using rabbit::Policy;
 
 constexpr const char* kDeadLetters = "dead-letter-exchange";
 
-PlainJson definition_of(const Policy* policy) {
-  PlainJson definition =
-      policy == nullptr ? PlainJson::object() : PlainJson::parse(policy->definition, nullptr, false);
-  return definition.is_object() ? definition : PlainJson::object();
-}
-
 }  // namespace
 
 std::string attach_command(const std::string& queue) {
@@ -71,8 +65,8 @@ void plan_refresh(AttachPlan& plan, const Policy& made, const rabbit::QueueFacts
                   const std::vector<Policy>& policies) {
   const Policy* base = policy_below(facts, policies, made.name);
   if (base == nullptr) return;
-  const PlainJson is = definition_of(&made);
-  PlainJson wanted = definition_of(base);
+  const PlainJson& is = made.definition;
+  PlainJson wanted = base->definition;
   for (const auto& [key, value] : is.items()) {
     if (std::string_view(key).starts_with("dead-letter-")) wanted[key] = value;
   }
@@ -83,7 +77,7 @@ void plan_refresh(AttachPlan& plan, const Policy& made, const rabbit::QueueFacts
   plan.overridden = base->name;
   plan.drift = "policy " + made.name + " differs from policy " + base->name + ", which it copies: " + drift;
   plan.policy = made;
-  plan.policy->definition = wanted.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
+  plan.policy->definition = std::move(wanted);
   plan.policy->priority = std::max(made.priority, base->priority + 1);
 }
 
@@ -142,14 +136,13 @@ AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& fa
   policy.name = rabbit::policy_name(queue);
   policy.pattern = rabbit::policy_pattern(queue);
   // Only one policy applies to a queue, so ours copies the one in effect.
-  PlainJson definition = definition_of(in_effect);
-  definition[kDeadLetters] = ours;
-  policy.definition = definition.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
   if (in_effect != nullptr) {
+    policy.definition = in_effect->definition;
     const bool is_ours = in_effect->name == policy.name;
     policy.priority = in_effect->priority + (is_ours ? 0 : 1);
     if (!is_ours) plan.overridden = in_effect->name;
   }
+  policy.definition[kDeadLetters] = ours;
   return plan;
 }
 

@@ -1,9 +1,10 @@
 #include "plugin/rabbitmq/topology/attachment.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <deque>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -26,46 +27,16 @@ bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
+std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
 std::optional<std::string> text_of(const json& object, const char* key) {
   const auto it = object.is_object() ? object.find(key) : object.end();
   if (!object.is_object() || it == object.end()) return std::nullopt;
   return it->is_string() ? it->get<std::string>() : std::string();
 }
 
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (std::size_t begin = 0;;) {
-    const std::size_t dot = text.find('.', begin);
-    words.push_back(text.substr(begin, dot == std::string_view::npos ? dot : dot - begin));
-    if (dot == std::string_view::npos) return words;
-    begin = dot + 1;
-  }
-}
-
-using Words = std::vector<std::string_view>;
-
-// Which prefixes of the key the pattern so far can match, word by word.
-bool match_words(const Words& pattern, const Words& key) {
-  std::vector<bool> reachable(key.size() + 1, false);
-  reachable[0] = true;
-  for (const std::string_view word : pattern) {
-    std::vector<bool> next(key.size() + 1, false);
-    for (std::size_t i = 0; i <= key.size(); ++i) {
-      if (word == "#") {
-        next[i] = reachable[i] || (i > 0 && next[i - 1]);
-      } else if (i > 0 && reachable[i - 1]) {
-        next[i] = word == "*" || word == key[i - 1];
-      }
-    }
-    reachable = std::move(next);
-  }
-  return reachable[key.size()];
-}
-
 // A binding of a headers exchange that names no header matches every message, except with x-match: any.
-bool matches_all_headers(const std::string& arguments) {
-  const json headers = json::parse(arguments, nullptr, false);
-  if (!headers.is_object()) return false;
+bool matches_all_headers(const json& headers) {
   const bool names_one = std::ranges::any_of(
       headers.items(), [](const auto& entry) { return !std::string_view(entry.key()).starts_with("x-"); });
   return !names_one && text_of(headers, "x-match").value_or("all").starts_with("all");
@@ -111,20 +82,20 @@ std::string shell_quote(std::string_view text) {
 }
 
 std::string policy_command(std::string_view prefix, std::string_view vhost, std::string_view queue) {
-  const json definition = {{kDeadLetterKey, failed_exchange(prefix)}};
   return policy_command(vhost, {policy_name(queue), policy_pattern(queue), "queues",
-                                definition.dump(-1, ' ', false, json::error_handler_t::replace)});
+                                json{{kDeadLetterKey, failed_exchange(prefix)}}});
 }
 
 std::string policy_command(std::string_view vhost, const Policy& policy) {
   // rabbitmqctl reads its arguments in the locale's encoding: in C, a non-ASCII name would turn into another.
-  const bool ascii = is_ascii(policy.name) && is_ascii(vhost) && is_ascii(policy.definition);
+  const std::string definition = dump(policy.definition);
+  const bool ascii = is_ascii(policy.name) && is_ascii(vhost) && is_ascii(definition);
   std::string out = ascii ? "" : "LC_ALL=C.UTF-8 ";
   out += "rabbitmqctl set_policy ";
   out += vhost.starts_with('-') ? "--vhost=" + shell_quote(vhost) : "-p " + shell_quote(vhost);
   if (policy.priority != 0) out += " --priority " + std::to_string(policy.priority);
   out += " --apply-to " + shell_quote(policy.apply_to) + " " + shell_quote(policy.name) + " " +
-         shell_quote(policy.pattern) + " " + shell_quote(policy.definition);
+         shell_quote(policy.pattern) + " " + shell_quote(definition);
   return out;
 }
 
@@ -142,18 +113,22 @@ std::string binding_command(std::string_view verb, std::string_view vhost, std::
 
 DeadLetters dead_letters_of(const QueueFacts& facts, const std::vector<Policy>& policies) {
   DeadLetters out{facts.dead_letter_argument, {}, facts.dead_letter_argument.has_value()};
-  const auto arguments = json::parse(facts.arguments, nullptr, false);
-  out.routing_key = text_of(arguments, "x-dead-letter-routing-key");
-  const auto policy = std::ranges::find(policies, facts.policy, &Policy::name);
-  if (facts.policy.empty() || policy == policies.end()) return out;
-  const auto definition = json::parse(policy->definition, nullptr, false);
-  if (!out.exchange) out.exchange = text_of(definition, kDeadLetterKey);
-  if (!out.routing_key) out.routing_key = text_of(definition, "dead-letter-routing-key");
+  out.routing_key = text_of(facts.arguments, "x-dead-letter-routing-key");
+  const Policy* policy = find_policy(policies, facts.policy);
+  if (policy == nullptr) return out;
+  if (!out.exchange) out.exchange = text_of(policy->definition, kDeadLetterKey);
+  if (!out.routing_key) out.routing_key = text_of(policy->definition, "dead-letter-routing-key");
   return out;
 }
 
 bool matches_topic(std::string_view pattern, std::string_view key) {
-  return match_words(words_of(pattern), key.empty() ? Words{} : words_of(key));
+  std::string words;  // each with a dot behind it
+  for (std::size_t begin = 0, end = 0; begin <= pattern.size(); begin = end + 1) {
+    end = std::min(pattern.find('.', begin), pattern.size());
+    const std::string_view word = pattern.substr(begin, end - begin);
+    words += word == "#" ? "(?:[^.]*\\.)*" : word == "*" ? "[^.]*\\." : RE2::QuoteMeta(word) + "\\.";
+  }
+  return RE2::FullMatch(key.empty() ? "" : std::string(key) + ".", RE2(words, RE2::Latin1));
 }
 
 void DeadLetterRoutes::add_binding(Binding binding, const std::string& to) {
@@ -319,7 +294,6 @@ Result<Vhost> read_vhost(QueueAdmin& admin, std::string_view prefix, const std::
 
 namespace {
 
-using nlohmann::json;
 using enum Harm;
 
 // Fewer deliveries than this can be used up by restarts.
@@ -353,22 +327,12 @@ constexpr SettingRule kRules[] = {
     {"single-active-consumer", harmful, "only one instance takes messages in"},
 };
 
-json object_of(const std::string& text) {
-  json value = json::parse(text, nullptr, false);
-  return value.is_object() ? value : json::object();
-}
-
 std::optional<std::int64_t> number_of(const json& value) {
   return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
 }
 
-// A value, and who set it.
-struct Setting {
-  json value;
-  bool by_argument = false;
-};
+}  // namespace
 
-// The one in effect. Of two numbers the broker takes the smaller one; otherwise an argument overrides.
 std::optional<Setting> setting_of(const json& arguments, const json& definition, std::string_view key) {
   const auto argument = arguments.find("x-" + std::string(key));
   const auto plain = arguments.find(std::string(key));  // an exchange's
@@ -381,7 +345,9 @@ std::optional<Setting> setting_of(const json& arguments, const json& definition,
   return a && p && *p < *a ? Setting{*policy, false} : Setting{*own, true};
 }
 
-// One of Rung's own, its tables parsed.
+namespace {
+
+// One of Rung's own.
 struct Object {
   bool is_queue = true;
   std::string name, type, policy, operator_policy;
@@ -418,16 +384,16 @@ class Judge {
                          facts.type,
                          facts.policy,
                          facts.operator_policy,
-                         object_of(facts.arguments),
-                         object_of(facts.effective_policy),
+                         facts.arguments,
+                         facts.effective_policy,
                          priority_of(facts.policy)};
       judge_type(queue);
       judge(queue);
     }
     for (const ExchangeFacts& facts : state_.exchanges) {
-      const Policy* policy = find(facts.policy);
-      judge({false, facts.name, facts.type, facts.policy, "", object_of(facts.arguments),
-             object_of(policy != nullptr ? policy->definition : ""), priority_of(facts.policy)});
+      const Policy* policy = find_policy(state_.policies, facts.policy);
+      judge({false, facts.name, facts.type, facts.policy, "", facts.arguments,
+             policy != nullptr ? policy->definition : json::object(), priority_of(facts.policy)});
     }
     judge_bindings();
     std::ranges::stable_sort(all_, [](const auto& a, const auto& b) { return a.harm > b.harm; });
@@ -435,12 +401,8 @@ class Judge {
   }
 
  private:
-  const Policy* find(std::string_view policy) const {
-    const auto it = std::ranges::find(state_.policies, policy, &Policy::name);
-    return it != state_.policies.end() ? &*it : nullptr;
-  }
   int priority_of(std::string_view policy) const {
-    const Policy* its = find(policy);
+    const Policy* its = find_policy(state_.policies, policy);
     return its != nullptr ? its->priority : 0;
   }
 
@@ -494,9 +456,8 @@ class Judge {
   // Whether it is the operator policy that sets this value.
   bool by_operator(const Object& object, std::string_view key, const Setting& setting) const {
     if (object.operator_policy.empty()) return false;
-    const Policy* policy = find(object.policy);
-    return policy == nullptr ||
-           object_of(policy->definition).value(std::string(key), json()) != setting.value;
+    const Policy* policy = find_policy(state_.policies, object.policy);
+    return policy == nullptr || policy->definition.value(std::string(key), json()) != setting.value;
   }
 
   std::string by_whom(const Object& object, std::string_view key, const Setting& setting) const {
@@ -528,7 +489,7 @@ class Judge {
            shell_quote(state_.vhost) + " --priority " +
            (as_operator ? "1000" : std::to_string(std::max(object.priority + 1, 100))) + " --apply-to " +
            (object.is_queue ? "queues" : "exchanges") + " " + shell_quote(name) + " " + shell_quote(pattern) +
-           " " + shell_quote(definition.dump(-1, ' ', false, json::error_handler_t::replace));
+           " " + shell_quote(dump(definition));
   }
 
   std::string delete_queue(const std::string& name) const {
@@ -574,8 +535,7 @@ DeliveryLimit lowest_delivery_limit(const std::vector<QueueFacts>& own_queues) {
   DeliveryLimit lowest;
   for (const QueueFacts& queue : own_queues) {
     if (queue.type != "quorum" || queue.name.ends_with(".parked")) continue;  // nothing is taken in from it
-    const auto setting =
-        setting_of(object_of(queue.arguments), object_of(queue.effective_policy), "delivery-limit");
+    const auto setting = setting_of(queue.arguments, queue.effective_policy, "delivery-limit");
     const std::int64_t limit = setting ? number_of(setting->value).value_or(-1) : kLimitOfRabbitMq4;
     if (limit >= 0 && limit < kEnoughDeliveries && limit < lowest.deliveries) lowest = {queue.name, limit};
   }

@@ -139,6 +139,16 @@ struct SettingFinding {
 std::vector<SettingFinding> judge_settings(std::string_view prefix, std::string_view queue_type,
                                            const OwnState& state);
 
+// A value, and who set it.
+struct Setting {
+  nlohmann::json value;
+  bool by_argument = false;
+};
+// The one in effect, of a queue's (or an exchange's) arguments and of the definition of its policy; none:
+// neither sets it. Of two numbers the broker takes the smaller one; otherwise an argument overrides.
+std::optional<Setting> setting_of(const nlohmann::json& arguments, const nlohmann::json& definition,
+                                  std::string_view key);
+
 // The lowest, of those queues that messages are taken in from.
 DeliveryLimit lowest_delivery_limit(const std::vector<QueueFacts>& own_queues);
 

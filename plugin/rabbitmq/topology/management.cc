@@ -1,7 +1,6 @@
 #include "plugin/rabbitmq/topology/management.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -30,8 +29,6 @@ constexpr const char* kFresh = "?disable_stats=true&enable_queue_totals=true";
 
 // --- values and rows of the answers ---
 
-std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
-
 std::string text_at(const json& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
@@ -53,10 +50,10 @@ std::optional<std::string> text_in(const json& object, const char* table, const 
   if (it == object.end() || !it->is_object() || !it->contains(key)) return std::nullopt;
   return text_at(*it, key);
 }
-// An object, as text; {} if there is none.
-std::string table_at(const json& object, const char* key) {
+// {} if there is none.
+json table_at(const json& object, const char* key) {
   const auto it = object.find(key);
-  return it != object.end() && it->is_object() ? dump(*it) : "{}";
+  return it != object.end() && it->is_object() ? *it : json::object();
 }
 
 QueueFacts queue_facts_of(const json& row) {
@@ -64,7 +61,7 @@ QueueFacts queue_facts_of(const json& row) {
                    text_at(row, "type"), text_at(row, "name")};
   facts.arguments = table_at(row, "arguments");
   if (const auto it = row.find("effective_policy_definition"); it != row.end() && it->is_object())
-    facts.effective_policy = dump(*it);
+    facts.effective_policy = *it;
   facts.operator_policy = text_at(row, "operator_policy");
   facts.exclusive = flag_at(row, "exclusive");
   facts.auto_delete = flag_at(row, "auto_delete");
@@ -234,8 +231,9 @@ Result<void> QueueAdmin::put(const Policy& policy) {
   const json body = {{"pattern", policy.pattern},
                      {"apply-to", policy.apply_to},
                      {"priority", policy.priority},
-                     {"definition", json::parse(policy.definition, nullptr, false)}};
-  auto answer = ask("set a policy", "PUT", path_of("policies", policy.name), dump(body));
+                     {"definition", policy.definition}};
+  auto answer = ask("set a policy", "PUT", path_of("policies", policy.name),
+                    body.dump(-1, ' ', false, json::error_handler_t::replace));
   if (!answer) return tl::unexpected(answer.error());
   return {};
 }

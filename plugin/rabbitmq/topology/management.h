@@ -10,7 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,35 +27,34 @@ struct QueueFacts {
   std::string policy;                               // the one in effect; "" = none
   std::string type;                                 // classic, quorum, stream; "" = not reported
   std::string name = {};
-  std::string arguments = "{}";  // all of them: a JSON object, as text
-  bool exclusive = false;        // belongs to one connection and is deleted with it
-  bool auto_delete = false;      // is deleted when its last consumer leaves
+  nlohmann::json arguments = nlohmann::json::object();  // all of them
+  bool exclusive = false;                               // belongs to one connection and is deleted with it
+  bool auto_delete = false;                             // is deleted when its last consumer leaves
   bool durable = true;
-  std::vector<std::string> nodes = {};  // cluster nodes known to host it
-  // Of policy and operator policy together: a JSON object, as text; "" = not told.
-  std::string effective_policy = {};
-  std::string operator_policy = {};  // "" = none
+  std::vector<std::string> nodes = {};   // cluster nodes known to host it
+  nlohmann::json effective_policy = {};  // of policy and operator policy together; null = not told
+  std::string operator_policy = {};      // "" = none
 };
 
 struct ExchangeFacts {
   std::string name, type;
-  std::string policy = {};       // "" = none
-  std::string arguments = "{}";  // a JSON object, as text
+  std::string policy = {};  // "" = none
+  nlohmann::json arguments = nlohmann::json::object();
 };
 
 // A binding of an exchange.
 struct Binding {
   std::string source;  // the exchange
   std::string routing_key;
-  std::string arguments = "{}";  // a JSON object, as text
-  std::string to = {};           // by DeadLetterRoutes::ways(): an exchange; "" = the queue <prefix>.failed
+  nlohmann::json arguments = nlohmann::json::object();
+  std::string to = {};  // by DeadLetterRoutes::ways(): an exchange; "" = the queue <prefix>.failed
   std::string destination = {}, destination_type = {};
 };
 
 struct Policy {
   std::string name, pattern;
   std::string apply_to = "queues";
-  std::string definition = "{}";  // a JSON object, as text
+  nlohmann::json definition = nlohmann::json::object();
   int priority = 0;
 };
 

@@ -41,9 +41,7 @@ std::optional<std::string> attached_by(const rabbit::Policy& policy, std::string
   if (!policy.name.starts_with(kNameBegins)) return std::nullopt;
   std::string queue = policy.name.substr(kNameBegins.size());
   if (policy.pattern != rabbit::policy_pattern(queue)) return std::nullopt;
-  const auto definition = nlohmann::json::parse(policy.definition, nullptr, false);
-  if (!definition.is_object() || definition.value("dead-letter-exchange", nlohmann::json()) !=
-                                     nlohmann::json(rabbit::failed_exchange(prefix)))
+  if (policy.definition.value("dead-letter-exchange", nlohmann::json()) != rabbit::failed_exchange(prefix))
     return std::nullopt;
   return queue;
 }
@@ -283,7 +281,7 @@ Json outcome_json(const AttachOutcome& outcome) {
     json["policy"] = {{"name", outcome.policy->name},
                       {"pattern", outcome.policy->pattern},
                       {"priority", outcome.policy->priority},
-                      {"definition", Json::parse(outcome.policy->definition, nullptr, false)}};
+                      {"definition", outcome.policy->definition}};
   }
   return json;
 }

@@ -23,19 +23,12 @@ struct Settings {
   const std::vector<Policy>& policies;
 
   // Null if neither sets it.
-  PlainJson setting(const std::string& name) const {
+  PlainJson setting(std::string_view name) const {
     const Policy* policy = rabbit::find_policy(policies, facts.policy);
-    std::string definition = facts.effective_policy;
-    if (definition.empty() && policy != nullptr) definition = policy->definition;
-    const auto value_in = [](const std::string& table, const std::string& key) {
-      const PlainJson object = PlainJson::parse(table, nullptr, false);
-      return object.is_object() && object.contains(key) ? object[key] : PlainJson();
-    };
-    PlainJson by_argument = value_in(facts.arguments, "x-" + name), by_policy = value_in(definition, name);
-    // Of two numbers the broker takes the smaller one.
-    if (by_argument.is_number_integer() && by_policy.is_number_integer())
-      return by_policy < by_argument ? by_policy : by_argument;
-    return by_argument.is_null() ? by_policy : by_argument;
+    const bool told = !facts.effective_policy.is_null() || policy == nullptr;
+    const auto set =
+        rabbit::setting_of(facts.arguments, told ? facts.effective_policy : policy->definition, name);
+    return set ? set->value : PlainJson();
   }
   std::optional<std::int64_t> number(const char* name) const {
     const PlainJson value = setting(name);

@@ -94,19 +94,18 @@ sidecar::AttachPlan planned(const std::string& prefix, rabbit::QueueFacts facts,
 
 TEST(Plan, TakesOverThePolicyInEffect) {
   const std::vector<Policy> policies = {
-      {"other", "^x", "queues", R"({"max-length":1})", 9},
-      {"base", "^o", "all", R"({"max-length":100,"dead-letter-exchange":"dlx"})", 7}};
+      {"other", "^x", "queues", R"({"max-length":1})"_json, 9},
+      {"base", "^o", "all", R"({"max-length":100,"dead-letter-exchange":"dlx"})"_json, 7}};
   const sidecar::AttachPlan plan = planned("rung", {std::nullopt, "base", "classic"}, policies);
   EXPECT_TRUE(plan.policy);
   EXPECT_EQ(plan.policy->priority, 8);
-  EXPECT_EQ(json::parse(plan.policy->definition),
-            (json{{"dead-letter-exchange", "rung.failed"}, {"max-length", 100}}));
+  EXPECT_EQ(plan.policy->definition, (json{{"dead-letter-exchange", "rung.failed"}, {"max-length", 100}}));
   EXPECT_EQ(plan.overridden, "base");
   EXPECT_EQ(plan.previous_exchange, "dlx");
 }
 
 TEST(Plan, MendsOurOwnPolicyInItsPlace) {
-  const std::vector<Policy> policies = {{"rung-orders", "^orders$", "queues", R"({"max-length":1})", 3}};
+  const std::vector<Policy> policies = {{"rung-orders", "^orders$", "queues", R"({"max-length":1})"_json, 3}};
   const sidecar::AttachPlan plan = planned("rung", {std::nullopt, "rung-orders", ""}, policies);
   EXPECT_TRUE(plan.policy);
   EXPECT_EQ(plan.policy->priority, 3);
@@ -115,7 +114,7 @@ TEST(Plan, MendsOurOwnPolicyInItsPlace) {
 
 TEST(Plan, KnowsWhatIsAttached) {
   const std::vector<Policy> policies = {
-      {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
+      {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})"_json, 0}};
   const sidecar::AttachPlan by_policy = planned("rung", {std::nullopt, "all", ""}, policies);
   EXPECT_FALSE(by_policy.policy);
   EXPECT_EQ(describe(by_policy.answer), "policy all");
@@ -126,7 +125,7 @@ TEST(Plan, KnowsWhatIsAttached) {
 
 TEST(Plan, ArgumentsWinOverPolicies) {
   const std::vector<Policy> policies = {
-      {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
+      {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})"_json, 0}};
   const sidecar::AttachPlan plan = planned("rung", {"dlx", "all", ""}, policies);
   EXPECT_NE(plan.refusal, "");
   EXPECT_THAT(plan.refusal, HasSubstr("'dlx'"));
@@ -145,24 +144,25 @@ TEST(Plan, ArgumentsWinOverPolicies) {
 }
 
 TEST(Plan, CopiesThePolicyAnewThatItHasCopied) {
-  const auto refreshed = [](const std::string& base, int priority) {
+  const auto refreshed = [](const json& base, int priority) {
     const std::vector<Policy> policies = {
-        {"rung-orders", "^orders$", "queues", R"({"dead-letter-exchange":"rung.failed","max-length":5})", 3},
-        {"lower", ".*", "all", R"({"max-length":1})", 1},
+        {"rung-orders", "^orders$", "queues", R"({"dead-letter-exchange":"rung.failed","max-length":5})"_json,
+         3},
+        {"lower", ".*", "all", R"({"max-length":1})"_json, 1},
         {"base", "^o", "queues", base, priority}};
     return planned("rung", {std::nullopt, "rung-orders", "classic"}, policies);
   };
-  EXPECT_FALSE(refreshed(R"({"max-length":5})", 2).policy);
-  const sidecar::AttachPlan changed = refreshed(R"({"max-length":6,"message-ttl":1})", 2);
+  EXPECT_FALSE(refreshed({{"max-length", 5}}, 2).policy);
+  const sidecar::AttachPlan changed = refreshed({{"max-length", 6}, {"message-ttl", 1}}, 2);
   ASSERT_TRUE(changed.policy);
   EXPECT_EQ(changed.drift,
             "policy rung-orders differs from policy base, which it copies: max-length is 6 there and 5 here, "
             "message-ttl is only there");
-  EXPECT_EQ(json::parse(changed.policy->definition),
+  EXPECT_EQ(changed.policy->definition,
             (json{{"dead-letter-exchange", "rung.failed"}, {"max-length", 6}, {"message-ttl", 1}}));
   EXPECT_EQ(changed.policy->priority, 3);
-  EXPECT_EQ(refreshed(R"({"max-length":5})", 3).policy->priority, 4);
-  EXPECT_THAT(refreshed("{}", 2).drift, HasSubstr("max-length is only here"));
+  EXPECT_EQ(refreshed({{"max-length", 5}}, 3).policy->priority, 4);
+  EXPECT_THAT(refreshed(json::object(), 2).drift, HasSubstr("max-length is only here"));
 }
 
 TEST(Routes, FollowBindingsToRungFailed) {
@@ -181,8 +181,8 @@ TEST(Routes, FollowBindingsToRungFailed) {
   routes.add_binding({"fan", "x"}, "");
   routes.add_binding({"direct", "dead"}, "");
   routes.add_binding({"topic", "shop.*.dead"}, "");
-  routes.add_binding({"headers", "", R"({"x-match":"all","tier":"gold"})"}, "");
-  routes.add_binding({"any", "", R"({"x-match":"all"})"}, "");
+  routes.add_binding({"headers", "", R"({"x-match":"all","tier":"gold"})"_json}, "");
+  routes.add_binding({"any", "", R"({"x-match":"all"})"_json}, "");
   routes.add_binding({"plugin", ""}, "");
   routes.add_binding({"all", "#"}, "");
   routes.add_binding({"outer", "a.#"}, "direct");

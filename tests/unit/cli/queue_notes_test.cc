@@ -18,13 +18,13 @@ using ::testing::HasSubstr;
 
 rabbit::QueueFacts quorum(const json& arguments, const std::string& policy = "") {
   rabbit::QueueFacts facts{std::nullopt, policy, "quorum", "orders"};
-  facts.arguments = arguments.dump();
+  facts.arguments = arguments;
   return facts;
 }
 
 QueueNote note(const std::string& name, const json& arguments, std::optional<Silence> silence = std::nullopt,
                const json& policy = json::object()) {
-  const std::vector<rabbit::Policy> policies = {{"p", ".*", "queues", policy.dump(), 0}};
+  const std::vector<rabbit::Policy> policies = {{"p", ".*", "queues", policy, 0}};
   const auto notes = queue_notes(quorum(arguments, "p"), policies, silence);
   const auto it = std::ranges::find(notes, name, &QueueNote::name);
   return it == notes.end() ? QueueNote{"none", "", ""} : *it;
@@ -104,9 +104,9 @@ TEST(QueueNotes, ConsumerTimeout) {
 
 std::set<std::string> notes_on(const json& arguments, const json& policy = json::object()) {
   rabbit::QueueFacts facts{std::nullopt, "p", "classic", "orders"};
-  facts.arguments = arguments.dump();
+  facts.arguments = arguments;
   std::set<std::string> names;
-  for (const QueueNote& note : target_notes(facts, {{"p", ".*", "queues", policy.dump(), 0}})) {
+  for (const QueueNote& note : target_notes(facts, {{"p", ".*", "queues", policy, 0}})) {
     EXPECT_NE(note.fix, "");
     names.insert(note.name);
   }
@@ -144,10 +144,10 @@ TEST(TargetNotes, QueuesThatDoNotKeepWhatTheyConfirmed) {
 TEST(TargetNotes, WhatAnOperatorPolicySets) {
   const auto notes = [](const json& effective, const json& arguments = json::object()) {
     rabbit::QueueFacts facts{std::nullopt, "p", "classic", "orders"};
-    facts.arguments = arguments.dump();
-    facts.effective_policy = effective.dump();
+    facts.arguments = arguments;
+    facts.effective_policy = effective;
     std::set<std::string> names;
-    for (const QueueNote& note : target_notes(facts, {{"p", ".*", "queues", "{}", 0}}))
+    for (const QueueNote& note : target_notes(facts, {{"p", ".*", "queues", json::object(), 0}}))
       names.insert(note.name);
     return names;
   };

@@ -135,8 +135,8 @@ OwnState queue(const json& definition = json::object(), const json& arguments = 
   QueueFacts facts;
   facts.name = "rung.failed";
   facts.type = type;
-  facts.arguments = arguments.dump();
-  facts.effective_policy = definition.dump();
+  facts.arguments = arguments;
+  facts.effective_policy = definition;
   if (!definition.empty()) facts.policy = "all";
   OwnState state;
   state.queues = {facts};
@@ -144,8 +144,8 @@ OwnState queue(const json& definition = json::object(), const json& arguments = 
 }
 OwnState exchange(const std::string& name, const json& definition, const json& arguments = json::object()) {
   OwnState state;
-  state.exchanges = {{name, "direct", "all", arguments.dump()}};
-  state.policies = {{"all", ".*", "all", definition.dump()}};
+  state.exchanges = {{name, "direct", "all", arguments}};
+  state.policies = {{"all", ".*", "all", definition}};
   return state;
 }
 std::vector<SettingFinding> judge(const OwnState& state) { return judge_settings("rung", "auto", state); }
@@ -204,9 +204,9 @@ TEST(OwnSettings, OfAnOperatorAreMendedByAnOperatorPolicy) {
   EXPECT_THAT(found[0].mend, HasSubstr("rabbitmqctl set_operator_policy"));
   // Beside a policy that sets something else.
   state.queues[0].policy = "all";
-  state.policies = {{"all", ".*", "all", R"({"max-length": 5})"}};
+  state.policies = {{"all", ".*", "all", R"({"max-length": 5})"_json}};
   EXPECT_THAT(judge(state)[0].what, HasSubstr("operator policy 'limits'"));
-  state.policies = {{"all", ".*", "all", R"({"delivery-limit": 7})"}};
+  state.policies = {{"all", ".*", "all", R"({"delivery-limit": 7})"_json}};
   EXPECT_THAT(judge(state)[0].what, HasSubstr("policy 'all'"));
 }
 
@@ -232,7 +232,7 @@ TEST(OwnSettings, TheLowestDeliveryLimitOfAnInlet) {
   auto queues = queue({{"delivery-limit", 7}}, {}, "quorum").queues;
   queues.push_back(queues[0]);
   queues[1].name = "rung.results";
-  queues[1].effective_policy = R"({"delivery-limit": 5})";
+  queues[1].effective_policy = {{"delivery-limit", 5}};
   EXPECT_EQ(lowest_delivery_limit(queues).queue, "rung.results");
   queues[1].name = "rung.parked";
   EXPECT_EQ(lowest_delivery_limit(queues).queue, "rung.failed") << "nothing is taken in from it";
@@ -254,8 +254,8 @@ TEST(OwnSettings, TheExchangesPolicyIsNotTheQueues) {
 
 TEST(OwnSettings, AForeignBindingOfTheReturnExchangeIsFatal) {
   OwnState state;
-  state.return_bindings = {{"rung.return", "queue:orders", "{}", "", "orders", "queue"},
-                           {"rung.return", "order.created", "{}", "", "spy", "queue"}};
+  state.return_bindings = {{"rung.return", "queue:orders", json::object(), "", "orders", "queue"},
+                           {"rung.return", "order.created", json::object(), "", "spy", "queue"}};
   const auto found = judge_settings("rung", "classic", state);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].harm, Harm::fatal);
