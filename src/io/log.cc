@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -30,27 +31,19 @@ std::shared_ptr<spdlog::logger> logger() {
   return instance;
 }
 
-// Uses the system's clock, not a Clock: people read it, and a process has one log.
-std::string timestamp() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  std::string text = format_utc({std::chrono::duration_cast<std::chrono::milliseconds>(now).count()});
-  text[10] = 'T';
-  return text + 'Z';
-}
+// By Level.
+struct LevelWords {
+  std::string_view name, journal_priority;
+  spdlog::level::level_enum level;
+};
+constexpr std::array<LevelWords, 4> kLevels{{{"debug", "<7>", spdlog::level::debug},
+                                             {"info", "<6>", spdlog::level::info},
+                                             {"warn", "<4>", spdlog::level::warn},
+                                             {"error", "<3>", spdlog::level::err}}};
+constexpr const LevelWords& words_of(Level level) { return kLevels[static_cast<std::size_t>(level)]; }
 
-std::string_view name(Level level) {
-  switch (level) {
-    case Level::debug:
-      return "debug";
-    case Level::info:
-      return "info";
-    case Level::warn:
-      return "warn";
-    case Level::error:
-      return "error";
-  }
-  return "info";
-}
+// Uses the system's clock, not a Clock: people read it, and a process has one log.
+std::string timestamp() { return to_rfc3339(SystemClock().wall()); }
 
 // systemd says in JOURNAL_STREAM which pipe leads to its journal; stderr may since have been redirected. The
 // journal takes a line's priority from its beginning (sd-daemon(3)), and removes it.
@@ -59,21 +52,6 @@ bool leads_to_journal() {
   struct stat now {};
   if (stream == nullptr || fstat(STDERR_FILENO, &now) != 0) return false;
   return fmt::format("{}:{}", now.st_dev, now.st_ino) == stream;
-}
-
-std::string_view journal_priority(Level level) {
-  if (!to_journal) return "";
-  switch (level) {
-    case Level::debug:
-      return "<7>";
-    case Level::info:
-      return "<6>";
-    case Level::warn:
-      return "<4>";
-    case Level::error:
-      return "<3>";
-  }
-  return "";
 }
 
 // Quotes a value whose end would be ambiguous, or that needs escaping. JSON's quoting keeps an event on one
@@ -87,13 +65,13 @@ std::string text_value(const Field& field) {
 }
 
 std::string text_line(Level level, std::string_view event, std::initializer_list<Field> fields) {
-  std::string line = fmt::format("{} {:<5} {}", timestamp(), name(level), event);
+  std::string line = fmt::format("{} {:<5} {}", timestamp(), words_of(level).name, event);
   for (const Field& field : fields) line += fmt::format(" {}={}", field.key, text_value(field));
   return line;
 }
 
 std::string json_line(Level level, std::string_view event, std::initializer_list<Field> fields) {
-  nlohmann::ordered_json line = {{"time", timestamp()}, {"level", name(level)}, {"event", event}};
+  nlohmann::ordered_json line = {{"time", timestamp()}, {"level", words_of(level).name}, {"event", event}};
   for (const Field& field : fields) {
     line[std::string(field.key)] = field.quoted ? nlohmann::ordered_json(field.value)
                                                 : nlohmann::ordered_json::parse(field.value, nullptr, false);
@@ -101,15 +79,9 @@ std::string json_line(Level level, std::string_view event, std::initializer_list
   return escape_controls_in_json(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-spdlog::level::level_enum spdlog_level(Level level) {
-  return level == Level::debug  ? spdlog::level::debug
-         : level == Level::info ? spdlog::level::info
-         : level == Level::warn ? spdlog::level::warn
-                                : spdlog::level::err;
-}
-
 void put(Level level, std::string_view event, std::initializer_list<Field> fields) {
-  logger()->log(spdlog_level(level), "{}{}", journal_priority(level),
+  const LevelWords& words = words_of(level);
+  logger()->log(words.level, "{}{}", to_journal ? words.journal_priority : "",
                 as_json ? json_line(level, event, fields) : text_line(level, event, fields));
 }
 
@@ -132,7 +104,7 @@ void configure(std::string_view level, std::string_view format) {
 }
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
-  if (!logger()->should_log(spdlog_level(level))) return;
+  if (!logger()->should_log(words_of(level).level)) return;
   // Who asks for debug lines wants them all.
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   if (level != Level::debug && !admit(event, std::chrono::duration_cast<LogLimit::Time>(now))) return;
