@@ -5,13 +5,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <string_view>
 #include <utility>
+
+#include "src/core/base/words.h"
 
 namespace rung::io {
 namespace {
@@ -23,12 +24,6 @@ constexpr Ms kStopMargin{5000};
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets it
   return value == nullptr ? std::string_view{} : value;
-}
-
-std::int64_t number(std::string_view text) {
-  std::int64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
 }
 
 // Connected to $NOTIFY_SOCKET, a path or ("@...") an abstract name; -1 if there is none, or none that we can
@@ -50,8 +45,8 @@ int connect_to(std::string_view name) {
 // Half of what the service manager waits for, as sd_watchdog_enabled(3) advises.
 Ms watchdog_interval() {
   const std::string_view pid = environment("WATCHDOG_PID");
-  if (!pid.empty() && number(pid) != getpid()) return Ms{0};  // meant for a parent of ours
-  return Ms{number(environment("WATCHDOG_USEC")) / 2000};
+  if (!pid.empty() && number_from<pid_t>(pid) != getpid()) return Ms{0};  // meant for a parent of ours
+  return Ms{number_from<std::int64_t>(environment("WATCHDOG_USEC")).value_or(0) / 2000};
 }
 
 std::string monotonic_us() {

@@ -1,13 +1,13 @@
 #include "src/otel/exporter.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
+#include "src/core/base/words.h"
 #include "src/io/log.h"
 
 namespace rung::otel {
@@ -38,15 +38,9 @@ std::string failure_text(const std::string& body) {
 
 // 64 bits are text in OTLP's JSON, and some collectors write a number.
 std::int64_t rejected_spans(const json& partial) {
-  std::int64_t number = 0;
-  if (const auto value = partial.find("rejectedSpans");
-      value != partial.end() && value->is_number_integer()) {
-    number = value->get<std::int64_t>();
-  } else {
-    const std::string text = text_at(partial, "rejectedSpans");
-    std::from_chars(text.data(), text.data() + text.size(), number);
-  }
-  return number;
+  const auto value = partial.find("rejectedSpans");
+  if (value != partial.end() && value->is_number_integer()) return value->get<std::int64_t>();
+  return number_from<std::int64_t>(text_at(partial, "rejectedSpans")).value_or(0);
 }
 
 bool may_retry(int status) { return status == 429 || status == 502 || status == 503 || status == 504; }

@@ -1,5 +1,7 @@
 #include "src/otel/span.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -65,22 +67,14 @@ json span_json(const Span& span) {
 
 // version "-" trace-id "-" parent-id "-" flags: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 std::optional<SpanContext> parse_traceparent(std::string_view text) {
-  constexpr std::size_t kLength = 55;
-  if (text.size() < kLength) return std::nullopt;
-  const std::string_view version = text.substr(0, 2), trace = text.substr(3, 32), span = text.substr(36, 16),
-                         flags = text.substr(53, 2), more = text.substr(kLength);
-  const auto is_hex = [](std::string_view part) {
-    return part.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  };
-  const auto is_zero = [](std::string_view id) {
-    return id.find_first_not_of('0') == std::string_view::npos;
-  };
-  const bool dashes = text[2] == '-' && text[35] == '-' && text[52] == '-';
-  if (!dashes || !is_hex(version) || !is_hex(trace) || !is_hex(span) || !is_hex(flags) || is_zero(trace) ||
-      is_zero(span) || version == "ff")
+  static const RE2 form("(?s)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?", RE2::Latin1);
+  std::string version, more;
+  SpanContext found;
+  const auto is_zero = [](const std::string& id) { return id.find_first_not_of('0') == std::string::npos; };
+  if (!RE2::FullMatch({text.data(), text.size()}, form, &version, &found.trace, &found.span, &more) ||
+      is_zero(found.trace) || is_zero(found.span) || version == "ff" || (version == "00" && !more.empty()))
     return std::nullopt;
-  if (!more.empty() && (version == "00" || !more.starts_with('-'))) return std::nullopt;
-  return SpanContext{std::string(trace), std::string(span)};
+  return found;
 }
 
 std::optional<SpanContext> origin_of(const Message& message) {

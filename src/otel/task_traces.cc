@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "src/core/base/hex.h"
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/identity.h"
@@ -20,22 +19,14 @@ std::string facts_of(const TraceOptions& options, TaskId id, int attempt) {
   return options.service + "/" + options.prefix + "/" + id.str() + "/" + std::to_string(attempt);
 }
 
-// In hexadecimal digits.
-std::string digest_of(const std::string& facts) {
-  const Sha256 digest = sha256(facts);
-  return to_hex(std::string(digest.begin(), digest.end()));
-}
-
 // Of a further span of the attempt.
 std::string span_id(const TraceOptions& options, TaskId id, int attempt, const std::string& what) {
-  return digest_of(facts_of(options, id, attempt) + "/" + what).substr(0, 16);
+  return to_hex(sha256(facts_of(options, id, attempt) + "/" + what)).substr(0, 16);
 }
 
-void put(Span& span, const char* name, std::string value) {
-  if (!value.empty()) span.attributes.emplace_back(name, std::move(value));
+void put(Span& span, const char* name, std::string_view value) {
+  if (!value.empty()) span.attributes.emplace_back(name, std::string(value));
 }
-void put(Span& span, const char* name, std::string_view value) { put(span, name, std::string(value)); }
-void put(Span& span, const char* name, const char* value) { put(span, name, std::string(value)); }
 void put(Span& span, const char* name, std::int64_t value) { span.attributes.emplace_back(name, value); }
 
 std::string short_error(const std::string& error) { return clean_utf8(error, kStatusBytes); }
@@ -79,7 +70,7 @@ const char* refusal(How how) {
 }  // namespace
 
 SpanContext attempt_context(const TraceOptions& options, TaskId id, int attempt) {
-  const std::string digits = digest_of(facts_of(options, id, attempt));
+  const std::string digits = to_hex(sha256(facts_of(options, id, attempt)));
   return {digits.substr(0, 32), digits.substr(32, 16)};
 }
 
