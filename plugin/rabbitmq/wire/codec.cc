@@ -41,65 +41,61 @@ class Length {
 
 const char* not_a_number(double v) { return std::isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity"; }
 
+// By type, in the order of Value::Variant.
+constexpr std::string_view kKinds = "VtbBsuIilLfdDTSxAF";
+static_assert(kKinds.size() == std::variant_size_v<Value::Variant>);
+
+Result<void> put_value(const Value& value, std::string& out, int depth);
 Result<void> put_table(const Table& table, std::string& out, int depth);
 
+// What stands behind the kind.
 struct Putter {
   std::string& out;
   int depth;
   using Done = Result<void>;
 
-  void kind(char c) const { out.push_back(c); }
-  Done operator()(std::monostate) const { return kind('V'), Done{}; }
-  Done operator()(bool v) const { return kind('t'), put8(out, v ? 1 : 0), Done{}; }
-  Done operator()(std::int8_t v) const { return kind('b'), put8(out, static_cast<std::uint8_t>(v)), Done{}; }
-  Done operator()(std::uint8_t v) const { return kind('B'), put8(out, v), Done{}; }
-  Done operator()(std::int16_t v) const {
-    return kind('s'), put16(out, static_cast<std::uint16_t>(v)), Done{};
+  Done operator()(std::monostate) const { return {}; }
+  template <std::integral T>
+  Done operator()(T v) const {
+    return put_number(out, v), Done{};
   }
-  Done operator()(std::uint16_t v) const { return kind('u'), put16(out, v), Done{}; }
-  Done operator()(std::int32_t v) const {
-    return kind('I'), put32(out, static_cast<std::uint32_t>(v)), Done{};
-  }
-  Done operator()(std::uint32_t v) const { return kind('i'), put32(out, v), Done{}; }
-  Done operator()(std::int64_t v) const {
-    return kind('l'), put64(out, static_cast<std::uint64_t>(v)), Done{};
-  }
-  Done operator()(std::uint64_t v) const { return kind('L'), put64(out, v), Done{}; }
-  Done operator()(float v) const {
-    if (!std::isfinite(v)) return (*this)(std::string(not_a_number(v)));
-    return kind('f'), put32(out, std::bit_cast<std::uint32_t>(v)), Done{};
-  }
-  Done operator()(double v) const {
-    if (!std::isfinite(v)) return (*this)(std::string(not_a_number(v)));
-    return kind('d'), put64(out, std::bit_cast<std::uint64_t>(v)), Done{};
-  }
+  Done operator()(float v) const { return put_number(out, std::bit_cast<std::uint32_t>(v)), Done{}; }
+  Done operator()(double v) const { return put_number(out, std::bit_cast<std::uint64_t>(v)), Done{}; }
   Done operator()(const Decimal& v) const {
-    return kind('D'), put8(out, v.scale), put32(out, static_cast<std::uint32_t>(v.value)), Done{};
+    return put_number(out, v.scale), put_number(out, v.value), Done{};
   }
-  Done operator()(const Timestamp& v) const { return kind('T'), put64(out, v.seconds), Done{}; }
-  Done operator()(const std::string& v) const { return kind('S'), put_long(out, v), Done{}; }
-  Done operator()(const Bytes& v) const { return kind('x'), put_long(out, v.data), Done{}; }
+  Done operator()(const Timestamp& v) const { return put_number(out, v.seconds), Done{}; }
+  Done operator()(const std::string& v) const { return put_long(out, v), Done{}; }
+  Done operator()(const Bytes& v) const { return put_long(out, v.data), Done{}; }
   Done operator()(const Array& v) const {
     if (depth >= kMaxDepth) return permanent("headers are nested deeper than " + std::to_string(kMaxDepth));
-    kind('A');
     Length length(out);
     for (const Value& item : v) {
-      if (auto done = std::visit(Putter{out, depth + 1}, item.v); !done) return done;
+      if (auto done = put_value(item, out, depth + 1); !done) return done;
     }
     return length.close(), Done{};
   }
   Done operator()(const Table& v) const {
     if (depth >= kMaxDepth) return permanent("headers are nested deeper than " + std::to_string(kMaxDepth));
-    return kind('F'), put_table(v, out, depth + 1);
+    return put_table(v, out, depth + 1);
   }
 };
+
+Result<void> put_value(const Value& value, std::string& out, int depth) {
+  const auto* f = std::get_if<float>(&value.v);
+  const auto* d = std::get_if<double>(&value.v);
+  const double number = f != nullptr ? static_cast<double>(*f) : d != nullptr ? *d : 0;
+  if (!std::isfinite(number)) return put_value(not_a_number(number), out, depth);
+  out.push_back(kKinds[value.v.index()]);
+  return std::visit(Putter{out, depth}, value.v);
+}
 
 Result<void> put_table(const Table& table, std::string& out, int depth) {
   Length length(out);
   for (const auto& [name, value] : table) {
     if (name.size() > kShortMost) return permanent("the header name " + shown(name) + " is over 255 bytes");
     put_short(out, name);
-    if (auto done = std::visit(Putter{out, depth}, value.v); !done) return done;
+    if (auto done = put_value(value, out, depth); !done) return done;
   }
   return length.close(), Result<void>{};
 }
@@ -140,19 +136,19 @@ Value read_value(Reader& in, int depth) {
     case 't':
       return in.number<std::uint8_t>() != 0;
     case 'b':
-      return static_cast<std::int8_t>(in.number<std::uint8_t>());
+      return in.number<std::int8_t>();
     case 'B':
       return in.number<std::uint8_t>();
     case 's':
-      return static_cast<std::int16_t>(in.number<std::uint16_t>());
+      return in.number<std::int16_t>();
     case 'u':
       return in.number<std::uint16_t>();
     case 'I':
-      return static_cast<std::int32_t>(in.number<std::uint32_t>());
+      return in.number<std::int32_t>();
     case 'i':
       return in.number<std::uint32_t>();
     case 'l':
-      return static_cast<std::int64_t>(in.number<std::uint64_t>());
+      return in.number<std::int64_t>();
     case 'L':
       return in.number<std::uint64_t>();
     case 'f':
@@ -161,7 +157,7 @@ Value read_value(Reader& in, int depth) {
       return std::bit_cast<double>(in.number<std::uint64_t>());
     case 'D': {
       const auto scale = in.number<std::uint8_t>();
-      return Decimal{scale, static_cast<std::int32_t>(in.number<std::uint32_t>())};
+      return Decimal{scale, in.number<std::int32_t>()};
     }
     case 'T':
       return Timestamp{in.number<std::uint64_t>()};
@@ -226,19 +222,6 @@ void each_field(M& message, const Visit& visit) {
 
 }  // namespace
 
-void put8(std::string& out, std::uint8_t v) { out.push_back(static_cast<char>(v)); }
-void put16(std::string& out, std::uint16_t v) {
-  const char bytes[] = {static_cast<char>(v >> 8), static_cast<char>(v)};
-  out.append(bytes, sizeof bytes);
-}
-void put32(std::string& out, std::uint32_t v) {
-  put16(out, static_cast<std::uint16_t>(v >> 16));
-  put16(out, static_cast<std::uint16_t>(v));
-}
-void put64(std::string& out, std::uint64_t v) {
-  put32(out, static_cast<std::uint32_t>(v >> 32));
-  put32(out, static_cast<std::uint32_t>(v));
-}
 void put_short(std::string& out, std::string_view text) {
   RUNG_REQUIRE(text.size() <= kShortMost);
   put8(out, static_cast<std::uint8_t>(text.size()));

@@ -25,6 +25,7 @@
 #include <amqp_framing.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -48,10 +49,15 @@ Result<void> encode_content_header(const Message& message, std::string& out);
 bool decode_content_header(std::string_view payload, Message& message, std::uint64_t& body_size);
 
 // Big-endian writers, also used for frames.
-void put8(std::string& out, std::uint8_t v);
-void put16(std::string& out, std::uint16_t v);
-void put32(std::string& out, std::uint32_t v);
-void put64(std::string& out, std::uint64_t v);
+template <std::integral T>
+void put_number(std::string& out, T v) {
+  for (std::size_t i = sizeof v; i-- > 0;)
+    out.push_back(static_cast<char>(static_cast<std::uint64_t>(v) >> (8 * i)));
+}
+inline void put8(std::string& out, std::uint8_t v) { put_number(out, v); }
+inline void put16(std::string& out, std::uint16_t v) { put_number(out, v); }
+inline void put32(std::string& out, std::uint32_t v) { put_number(out, v); }
+inline void put64(std::string& out, std::uint64_t v) { put_number(out, v); }
 // REQUIRES: text.size() <= kShortMost
 void put_short(std::string& out, std::string_view text);
 
