@@ -277,7 +277,7 @@ std::string queue_of(const Task& task, const RuleBook& rules) {
 }
 
 Json same_or_conflict(const KnownTask& known, const std::string& content) {
-  if (content_of_origin(known.origin, MadeBy::submission) == content) return with_task(200, known.row);
+  if (content_of_origin(known.origin, kSubmitted) == content) return with_task(200, known.row);
   return refused(
       {409,
        "message_id " + known.row.task.message_id +
@@ -598,7 +598,7 @@ Replacement replacement_of(MysqlStore& store, TaskId copy, const Message& edited
   auto known = need(store.known({&copy, 1}));
   const std::string by = "it was replaced by task " + copy.str();
   if (known.empty()) return {{}, by + ", which has been deleted since"};
-  if (content_of_origin(known.front().origin, MadeBy::edit) != edit_content(edited))
+  if (content_of_origin(known.front().origin, kEdited) != edit_content(edited))
     return {{}, by + " already, with another message: edit that one, if it is parked"};
   return {std::move(known.front().row.task), ""};
 }

@@ -12,10 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Members of a row's origin, by MadeBy.
-constexpr const char* kSubmitted = "submitted";
-constexpr const char* kEdited = "edited";
-
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json body_facts(const Message& message) {
@@ -116,9 +112,8 @@ std::string edit_origin(std::string_view who, TaskId original, const Message& ed
   return dumped(json);
 }
 
-std::string content_of_origin(std::string_view origin_json, MadeBy by) {
+std::string content_of_origin(std::string_view origin_json, const std::string& made) {
   const Json json = Json::parse(origin_json, nullptr, false);
-  const std::string made = by == MadeBy::edit ? kEdited : kSubmitted;
   const Json::json_pointer content("/" + made + "/content");
   return json.contains(content) && json[content].is_string() ? json[content].get<std::string>() : "";
 }

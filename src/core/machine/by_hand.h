@@ -62,9 +62,9 @@ std::string edit_content(const Message& edited);
 
 // --- the fingerprint in the origin of a row
 
-enum class MadeBy : std::uint8_t { submission, edit };
-// "" if the row was not made so.
-std::string content_of_origin(std::string_view origin_json, MadeBy by);
+inline constexpr const char *kSubmitted = "submitted", *kEdited = "edited";  // its members
+// "" if the row was not `made` so: one of these.
+std::string content_of_origin(std::string_view origin_json, const std::string& made);
 
 // --- audit rows: who changed a task by hand, when, what, and the fields before and after. A result that
 // changes a finished task leaves one too

@@ -63,7 +63,7 @@ TEST_P(EditContract, TheChildIsInsertedAndTheParkedTaskSaysSo) {
   EXPECT_LE(child.next_at, db_now()) << "due now";
   const TaskId ids[] = {child.id};
   EXPECT_EQ(must(store_->messages(ids)).at(0).message->body, "fixed");
-  EXPECT_EQ(content_of_origin(must(store_->known(ids)).at(0).origin, MadeBy::edit), edit_content(*message));
+  EXPECT_EQ(content_of_origin(must(store_->known(ids)).at(0).origin, kEdited), edit_content(*message));
 
   const AuditRow audit = must(store_->audit(id)).at(0);
   EXPECT_EQ(audit.what, "edit");

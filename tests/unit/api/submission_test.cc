@@ -37,7 +37,7 @@ TEST(Submission, ATagThatTheConfigMapsNeedsNoQueue) {
   EXPECT_EQ(task.task.body_bytes, 22);
   EXPECT_EQ(read.submission.delay, Ms{60'000});
   EXPECT_EQ(task.intake_key, "") << "no message_id: never the same";
-  EXPECT_EQ(content_of_origin(task.origin_json, MadeBy::submission), read.content);
+  EXPECT_EQ(content_of_origin(task.origin_json, kSubmitted), read.content);
 }
 
 TEST(Submission, TheContentLeavesOutWhen) {
@@ -95,9 +95,9 @@ TEST(Submission, KeysAreOfTheMessageIdAlone) {
   EXPECT_EQ(submission_key("a"), submission_key("a"));
   EXPECT_NE(submission_key("a"), submission_key("b"));
   EXPECT_EQ(submission_key(""), "");
-  EXPECT_EQ(content_of_origin("{}", MadeBy::submission), "");
-  EXPECT_EQ(content_of_origin("no json", MadeBy::submission), "");
-  EXPECT_EQ(content_of_origin(R"({"submitted": 5})", MadeBy::submission), "");
+  EXPECT_EQ(content_of_origin("{}", kSubmitted), "");
+  EXPECT_EQ(content_of_origin("no json", kSubmitted), "");
+  EXPECT_EQ(content_of_origin(R"({"submitted": 5})", kSubmitted), "");
 }
 
 TEST(Submission, Base64) {

@@ -137,13 +137,13 @@ TEST(Edit, TheDifferenceHasNamesAndSumsButNeitherValuesNorBodies) {
 TEST(Edit, TheContentIsTheSameInAnyOrder) {
   const auto a = message("b", {{"x", 1}, {"y", 2}}), b = message("b", {{"y", 2}, {"x", 1}});
   const std::string origin = edit_origin("ann", {7}, *a, "");
-  EXPECT_EQ(content_of_origin(origin, MadeBy::edit), edit_content(*b));
+  EXPECT_EQ(content_of_origin(origin, kEdited), edit_content(*b));
   const std::string more = edit_origin("ann", {7}, *a, R"({"removed":{"FailedQ":"sales"}})");
-  EXPECT_EQ(content_of_origin(more, MadeBy::edit), edit_content(*b));
+  EXPECT_EQ(content_of_origin(more, kEdited), edit_content(*b));
   EXPECT_NE(more.find("FailedQ"), std::string::npos);
   EXPECT_NE(edit_content(*a), edit_content(*message("c", {{"x", 1}, {"y", 2}})));
   for (const char* other : {"", "[]", "{}", R"({"submitted":{"content":"x"}})", R"({"edited":5})"})
-    EXPECT_EQ(content_of_origin(other, MadeBy::edit), "") << other;
+    EXPECT_EQ(content_of_origin(other, kEdited), "") << other;
 }
 
 }  // namespace
