@@ -63,7 +63,8 @@ Json rules_json(const FailureRules& list) {
 }  // namespace
 
 Json config_json(const RuleBook& rules) {
-  Json ladders = Json::array(), queues = Json::array(), lists = Json::array(), tags = Json::array();
+  Json ladders = Json::array(), queues = Json::array(), lists = Json::array(), tags = Json::array(),
+       error_queues = Json::array();
   for (const auto& [name, ladder] : rules.ladders()) ladders.push_back(named(name, ladder_json(ladder)));
   for (const auto& [name, queue] : rules.queues()) queues.push_back(named(name, queue_json(queue)));
   for (const auto& entry : rules.patterns())
@@ -73,12 +74,13 @@ Json config_json(const RuleBook& rules) {
   for (const auto& [name, tag] : rules.tags())
     tags.push_back(
         {{"name", name}, {"queue", text_or_null(tag.target.queue)}, {"ladder", text_or_null(tag.ladder)}});
+  for (const ErrorQueue& entry : rules.error_queues().all()) error_queues.push_back(entry.from);
   return {{"ladders", std::move(ladders)},
           {"queues", std::move(queues)},
           {"defaults", queue_json(rules.defaults())},
           {"rules", std::move(lists)},
           {"tags", std::move(tags)},
-          {"error_queues", rules.error_queues().patterns()}};
+          {"error_queues", std::move(error_queues)}};
 }
 
 Json queue_config_json(const RuleBook& rules, const std::string& queue) {

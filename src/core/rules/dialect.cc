@@ -229,10 +229,4 @@ bool ErrorQueues::same_sources(const ErrorQueues& other) const {
 
 bool ErrorQueues::has_patterns() const { return std::ranges::any_of(queues_, &ErrorQueue::is_pattern); }
 
-std::vector<std::string> ErrorQueues::patterns() const {
-  std::vector<std::string> out;
-  for (const ErrorQueue& queue : queues_) out.push_back(queue.from);
-  return out;
-}
-
 }  // namespace rung

@@ -89,7 +89,6 @@ class ErrorQueues {
   const std::vector<ErrorQueue>& all() const { return queues_; }
   bool empty() const { return queues_.empty(); }
   bool has_patterns() const;
-  std::vector<std::string> patterns() const;  // ErrorQueue::from of all
   // Whether the same queues are consumed in the same way. Ladders may differ.
   bool same_sources(const ErrorQueues& other) const;
 
