@@ -320,7 +320,7 @@ TEST_F(RetryAfterStory, AConsumerHoldsBackTheWholeQueue) {
   world.loop.run_for(Ms{300});
   ASSERT_THAT(sent(), SizeIs(1));
   asks(first, kSecond * 3600);
-  const TaskId second = scheduled("orders", Ms{100});
+  const TaskId second = scheduled("orders", Ms{500});
   world.loop.run_for(kSecond * 59);
   EXPECT_THAT(sent(), SizeIs(1));
   const QueueGate gate = world.gate("orders");
@@ -348,7 +348,7 @@ TEST_F(RetryAfterStory, AResumeEndsIt) {
   const TaskId first = scheduled("orders", Ms{100});
   world.loop.run_for(Ms{300});
   asks(first, kSecond * 60);
-  const TaskId second = scheduled("orders", Ms{100});
+  const TaskId second = scheduled("orders", Ms{500});
   world.loop.run_for(kSecond * 5);
   EXPECT_THAT(sent(), SizeIs(1));
   EXPECT_TRUE(world.eyes->resume("orders", "ann", "")->retry_after);

@@ -141,7 +141,7 @@ TEST_F(TransitionsStory, AConfirmWaitsForCompanyAndAFailureForNobody) {
   const TaskId one = world.insert_awaiting("orders"), other = world.insert_awaiting("orders");
   add({one, event::Confirmed{1, world.now()}});
   transitions.flush();
-  world.loop.run_for(Ms{19});
+  world.loop.run_for(Ms{14});
   EXPECT_EQ(jobs.waiting(Lane::flow), 0U);
   world.loop.run_for(Ms{1});
   ASSERT_EQ(jobs.waiting(Lane::flow), 1U);

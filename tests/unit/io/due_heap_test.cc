@@ -77,7 +77,7 @@ TEST_F(DueHeapTest, FiresAheadByWhatWasAskedForAndNoEarlier) {
   bound.start(Ms{120'000});
   // Due within the lead, a little later, and later than the heap's fine slots reach at first.
   const EpochMs began = clock_.now();
-  const Ms due[] = {kAhead / 2, Ms{300}, Ms{3500}};
+  const Ms due[] = {kAhead / 2, Ms{600}, Ms{3500}};
   wanted_ = 4;  // the plain heap stops nothing
   for (int i = 0; i < 3; ++i) {
     heap.add({TaskId{i + 1}, began + due[i], 0});
