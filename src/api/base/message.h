@@ -21,17 +21,17 @@ namespace rung::api {
 class EventStream {
  public:
   virtual ~EventStream() = default;
-  // `wake` is called, from any thread, when take() may have something. Once, before the first take().
-  virtual void begin(std::function<void()> wake) = 0;
-  // What is to be sent now, "" = nothing; none: the stream has ended. Must not block. A reader that is too
-  // slow misses what is out of date: what waits is bounded.
+  // What is to be sent now, "" = nothing; none: the stream has ended. Asked for a few times a second; must
+  // not block.
   virtual std::optional<std::string> take() = 0;
 };
 
 struct Request {
-  std::string method, path;        // the path decoded, without the query
-  bool has_encoded_slash = false;  // then `path` is as it was received
-  Pairs query;                     // decoded, in the order received
+  std::string method, path;  // the path decoded, without the query
+  // Then `path` is as it was received: a proxy that compares paths takes the slash for part of a segment. The
+  // same if it cannot be decoded; it matches no path of ours then.
+  bool has_encoded_slash = false;
+  Pairs query;  // decoded, in the order received
   // The headers that we use; "" if missing. `authorization` holds a secret: only Access reads it, and it is
   // neither logged nor returned.
   std::string authorization, host, origin, content_type, content_encoding;
@@ -57,14 +57,9 @@ struct Response {
   std::optional<Error> error = {};           // of a store: why there is no better answer
 };
 
-// Parses the query of a target, without the ?: NAME=VALUE, split at the first =, percent-decoded; a + is a
-// space. Error: a sentence for a 400.
-Result<Pairs> parse_query(std::string_view text);
-
-// Percent-decodes a path. If that is impossible, returns the text unchanged; it then matches no path of ours.
-// The same for a path with an encoded slash: a proxy that compares paths takes it for part of a segment.
-std::string decode_path(std::string_view text);
-bool has_encoded_slash(std::string_view path);
+// The path and the query of a target: percent-decoded, NAME=VALUE split at the first =, a + of the query is a
+// space. Throws a 400.
+void read_target(std::string_view target, Request& request);
 
 // A segment of the request's path, decoded; it may contain a slash then.
 std::string decode_segment(std::string_view segment, const Request& request);
@@ -85,9 +80,9 @@ std::string_view code_of(int status);
 // Why a request is refused, or cannot be answered. It is thrown, and ends the request: the router and the
 // server make the response of it.
 struct Problem : std::exception {
-  // `also`: further members.
-  Problem(int of, std::string why, Json also = Json())
-      : status(of), detail(std::move(why)), more(std::move(also)) {}
+  // `also`: further members. `with`: headers of the response.
+  Problem(int of, std::string why, Json also = Json(), Pairs with = {})
+      : status(of), detail(std::move(why)), more(std::move(also)), headers(std::move(with)) {}
   // The detail names the first error, the member `errors` all of them.
   explicit Problem(const FieldErrors& errors);
   // Of a store or the bridge: transient is 503, not_found 404, the rest 500.
@@ -100,7 +95,7 @@ struct Problem : std::exception {
   int status;
   std::string detail;
   Json more;
-  Pairs headers = {};  // of the response
+  Pairs headers;
   std::optional<Error> error = {};
 };
 // Of a 503 without headers: with Retry-After.
@@ -112,6 +107,6 @@ T need(Result<T> result) {
 }
 
 // Escapes control and format characters in the texts: responses are shown on terminals, too.
-Response answer(int status, const Json& json);
+Response answer(int status, const Json& json, Pairs headers = {});
 
 }  // namespace rung::api

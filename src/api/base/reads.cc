@@ -1,5 +1,8 @@
 #include "src/api/base/reads.h"
 
+#include <algorithm>
+#include <exception>
+
 namespace rung::api {
 
 std::unique_ptr<MysqlStore> Reads::take() {
@@ -74,6 +77,31 @@ Result<std::vector<Decision>> Writes::change(std::vector<Event> events, std::int
   return await_reply<std::vector<Decision>>(waiting_, bytes, reply_timeout_, [&](auto done) {
     bridging_.change(std::move(events), std::move(done));
   });
+}
+
+std::optional<Result<std::string>> BriefCache::get(std::function<Result<std::string>()> read, Ms most) {
+  std::unique_lock lock(mutex_);
+  if (!reads_ && clock_.boot() >= until_) {
+    if (thread_.joinable()) thread_.join();  // it has said its last
+    reads_ = true;
+    thread_ = std::thread([this, read = std::move(read)] {
+      const BootMs began = clock_.boot();
+      Result<std::string> answer;
+      try {
+        answer = read();
+      } catch (const std::exception& e) {
+        answer = permanent(e.what());
+      }
+      const std::lock_guard done(mutex_);
+      const BootMs ended = clock_.boot();
+      if (answer) until_ = ended + std::max(kept_, (ended - began) * share_);
+      last_ = std::move(answer);
+      reads_ = false;
+      ended_.notify_all();
+    });
+  }
+  ended_.wait_for(lock, most, [this] { return !reads_; });
+  return last_;
 }
 
 }  // namespace rung::api

@@ -2,7 +2,6 @@
 // flow's, and the way to the bridge. Thread: any.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -11,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -144,35 +144,33 @@ class Writes {
   std::shared_ptr<std::atomic<std::int64_t>> waiting_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-// An answer that many ask for: read anew at most once a second, and less often where reading takes long.
-// Those who ask meanwhile wait for it.
+// An answer that many ask for, read on a thread of its own: anew if it is older than `kept`, and than `share`
+// times what reading it took. Those who ask meanwhile wait for it, as long as they like.
 class BriefCache {
  public:
-  static constexpr Ms kFor{1000};
-  // Reading takes at most this share of the time.
-  static constexpr int kShare = 10;
-
   // REQUIRES: `clock` outlives it.
-  explicit BriefCache(const Clock& clock) : clock_(clock) {}
-
-  // `read() -> Result<std::string>`. Also after an error it is not read again at once: it may take long.
-  template <typename Read>
-  Result<std::string> get(const Read& read) {
-    const std::lock_guard lock(mutex_);
-    const BootMs began = clock_.boot();
-    if (!last_ || began >= until_) {
-      last_ = read();
-      const BootMs ended = clock_.boot();
-      until_ = ended + std::max(kFor, (ended - began) * kShare);
-    }
-    return *last_;
+  BriefCache(const Clock& clock, Ms kept, int share) : clock_(clock), kept_(kept), share_(share) {}
+  ~BriefCache() {
+    if (thread_.joinable()) thread_.join();
   }
+  BriefCache(const BriefCache&) = delete;
+  BriefCache& operator=(const BriefCache&) = delete;
+
+  // The last answer; none: there was none within `most`. An error is the answer until the next one asks.
+  // REQUIRES: what `read` uses outlives the cache.
+  std::optional<Result<std::string>> get(std::function<Result<std::string>()> read, Ms most);
 
  private:
   const Clock& clock_;
+  const Ms kept_;
+  const int share_;
   std::mutex mutex_;
-  std::optional<Result<std::string>> last_;  // guarded by mutex_
-  BootMs until_{0};                          // guarded by mutex_
+  std::condition_variable ended_;
+  // Guarded by mutex_.
+  bool reads_ = false;
+  std::optional<Result<std::string>> last_;
+  BootMs until_{0};
+  std::thread thread_;
 };
 
 }  // namespace rung::api

@@ -25,6 +25,7 @@ namespace {
 
 constexpr Ms kHiddenAfter = std::chrono::hours{24};  // older nodes are shown only on request
 constexpr Ms kOverviewCounts{100};                   // ended tasks, for /v1/overview
+constexpr Ms kOverviewWithin{60'000};
 constexpr Ms kMaxOverdue{60'000};
 constexpr std::size_t kMostQueues = 200;
 
@@ -81,8 +82,8 @@ Nodes read_nodes(MysqlStore& store, EpochMs now, bool all) {
   Nodes nodes;
   nodes.now = now;
   for (const ShardRow& shard : shards) {
-    const bool held = shard.owner != 0 && shard.expires_at && *shard.expires_at > now;
-    Json& owned = held ? nodes.held.try_emplace(shard.owner, no_shards()).first->second : nodes.unowned;
+    Json& owned =
+        is_owned(shard, now) ? nodes.held.try_emplace(shard.owner, no_shards()).first->second : nodes.unowned;
     add(owned, shard, late, now);
   }
   for (NodeRow& row : rows) {
@@ -209,14 +210,8 @@ Json stats_json(MysqlStore& store, TaskCounter& counter, Ms max_overdue, Ms coun
 
 }  // namespace
 
-std::size_t unowned_shards(std::span<const ShardRow> shards, std::span<const NodeRow> live, EpochMs now) {
-  std::set<int> owned;
-  for (const ShardRow& row : shards) {
-    const bool alive = row.owner != 0 && row.expires_at && *row.expires_at >= now && row.shard >= 0 &&
-                       row.shard < kShards && std::ranges::find(live, row.owner, &NodeRow::id) != live.end();
-    if (alive) owned.insert(row.shard);
-  }
-  return kShards - owned.size();
+bool is_owned(const ShardRow& shard, EpochMs now) {
+  return shard.owner != 0 && shard.expires_at && *shard.expires_at > now;
 }
 
 // `all=true`: also nodes that ended over a day ago.
@@ -243,13 +238,15 @@ Response show_stats(Context& context, const Call& call) {
 // What stats say, and the queues: those that are held first, and as many as a page shows.
 Response show_overview(Context& context, const Call&) {
   Response response;
-  response.body = need(context.overview.get([&] {
+  const auto read = [&context] {
     return context.reads.result_of([&](MysqlStore& store) {
       Json json = stats_json(store, context.counter, kMaxOverdue, kOverviewCounts);
       json.update(overview_queues(read_queues(store), kMostQueues));
       return escape_controls_in_json(dump(json)) + "\n";
     });
-  }));
+  };
+  response.body =
+      need(context.overview.get(read, kOverviewWithin).value_or(transient("the database is too slow")));
   return response;
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,8 @@ namespace rung::api {
 // Overdue tasks of each shard and state that are counted: enough to report a problem.
 inline constexpr int kMostLate = 100;
 
-// The number of shards without a live owner. `live`: as live_nodes() says. `now`: the database's time.
-std::size_t unowned_shards(std::span<const ShardRow> shards, std::span<const NodeRow> live, EpochMs now);
+// By an instance whose lease is valid.
+bool is_owned(const ShardRow& shard, EpochMs now);
 
 inline constexpr std::int64_t kMostActivityPoints = 1500;
 inline constexpr Ms kUsualActivity = std::chrono::hours{1};  // the last hour

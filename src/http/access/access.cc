@@ -35,9 +35,7 @@ const PersonToken* find(const std::vector<PersonToken>& all, std::string_view to
 
 // `error`: what the header says of it.
 Problem unauthorized(std::string detail, const std::string& error = ", error=\"invalid_token\"") {
-  Problem no(401, std::move(detail));
-  no.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"rung\"" + error);
-  return no;
+  return {401, std::move(detail), {}, {{"WWW-Authenticate", "Bearer realm=\"rung\"" + error}}};
 }
 
 Problem unknown_token() { return unauthorized("unknown token: Authorization: Bearer TOKEN"); }

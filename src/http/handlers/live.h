@@ -1,12 +1,16 @@
 // Server-sent events for all who watch (GET /v1/events): what has changed is asked once for all of them, by
 // one cheap query a second, and only while somebody watches.
-// Thread: open() and stop() any; the queries run on a thread of its own.
+// Thread: open(), stop() and the streams any; the queries run on a thread of its own.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,6 +22,15 @@
 #include "src/store/tasks.h"
 
 namespace rung::http {
+
+// What has changed between two answers, or since a viewer's last event.
+struct LiveChanges {
+  std::set<TaskId> tasks = {};    // changed by hand
+  std::set<TaskId> watched = {};  // changed, of those that somebody watches
+  std::set<std::int64_t> bulks = {};
+  bool causes = false, queues = false, new_tasks = false;
+  bool more = false;  // than these
+};
 
 class LiveFeed {
  public:
@@ -34,37 +47,39 @@ class LiveFeed {
   LiveFeed(const LiveFeed&) = delete;
   LiveFeed& operator=(const LiveFeed&) = delete;
 
-  // `viewer`: who, and from where. `resumes_at`: the id of the last event that the viewer has had, "" = none.
-  // nullptr: there are too many streams, of all or (three quarters) of this viewer, or it was stopped.
+  // `viewer`: who, and from where. `comes_back`: had an earlier stream, and may have missed something since;
+  // what that was is not kept. nullptr: there are too many streams, of all or (three quarters) of this
+  // viewer, or it was stopped.
   std::shared_ptr<api::EventStream> open(const std::string& viewer, std::vector<TaskId> watched,
-                                         std::string_view resumes_at);
+                                         bool comes_back);
   // Begins to end all streams, without waiting.
   void drain();
   // Waits for that, and for a query that is under way; false: it has not ended within `most`.
   bool stop(Ms most);
 
  private:
-  class View;
-  // What the answers before have said.
-  struct Progress {
-    LiveQuestion question = {};
-    LiveAnswer last = {};
-    std::string trouble;  // why there is no news; "" = there is
-    bool begun = false;
-  };
+  struct View;
   void run();
-  std::vector<std::shared_ptr<View>> current();  // without those whose connection has ended
-  void tick(bool pings);
+  void tick();
+  // What the viewer has still to be told, as text; none: its stream ends.
+  std::optional<std::string> take(View& view);
 
   api::Reads& reads_;
   const Clock& clock_;
   const std::size_t most_;
   std::mutex mutex_;
   std::condition_variable wanted_;
-  std::vector<std::weak_ptr<View>> views_;  // guarded by mutex_
-  bool stopping_ = false, ended_ = false;   // guarded by mutex_
-  std::thread thread_;                      // guarded by mutex_
-  Progress progress_;                       // the thread's
+  // Guarded by mutex_.
+  std::vector<std::weak_ptr<View>> views_;
+  bool stopping_ = false, ended_ = false;
+  std::thread thread_;
+  std::deque<LiveChanges> log_;  // of the last queries
+  std::int64_t queries_ = 0;     // of which log_ has the last
+  std::string place_;            // "audit-event": where a viewer is that was told everything
+  std::string trouble_;          // why there is no news; "" = there is
+  // The thread's.
+  LiveQuestion question_;
+  std::optional<LiveAnswer> last_;
 };
 
 }  // namespace rung::http

@@ -18,30 +18,6 @@
 
 namespace rung::http {
 
-FiguresReader::~FiguresReader() {
-  if (thread_.joinable()) thread_.join();
-}
-
-void FiguresReader::refresh(std::function<bool()> read, Ms most) {
-  static constexpr Ms kFresh{std::chrono::seconds{15}};
-  static constexpr int kShare = 20;  // reading takes at most a twentieth of the time
-  std::unique_lock lock(mutex_);
-  if (!runs_ && clock_.boot() >= fresh_until_) {
-    if (thread_.joinable()) thread_.join();  // it has reported its end
-    runs_ = true;
-    thread_ = std::thread([this, read = std::move(read)] {
-      const BootMs began = clock_.boot();
-      const bool good = read();
-      const std::lock_guard done(mutex_);
-      const BootMs ended = clock_.boot();
-      if (good) fresh_until_ = ended + std::max(kFresh, (ended - began) * kShare);
-      runs_ = false;
-      ended_.notify_all();
-    });
-  }
-  ended_.wait_for(lock, most, [this] { return !runs_; });
-}
-
 namespace {
 
 using api::Action;
@@ -71,9 +47,11 @@ Metrics::Totals read_totals(MysqlStore& store, api::TaskCounter& counter) {
                                       .since = totals.now - std::chrono::hours{1},
                                       .limit = kFailingCauses}));
   for (const QueueGate& gate : api::gates_in_force(store)) totals.held_back.push_back(gate.queue);
-  const auto nodes = need(store.live_nodes());
-  totals.nodes = nodes.size();
-  totals.unowned = api::unowned_shards(need(store.shards()), nodes, totals.now);
+  totals.nodes = need(store.live_nodes()).size();
+  const auto shards = need(store.shards());
+  totals.unowned = static_cast<std::size_t>(kShards - std::ranges::count_if(shards, [&](const ShardRow& one) {
+                                              return api::is_owned(one, totals.now);
+                                            }));
   return totals;
 }
 
@@ -96,18 +74,17 @@ Response show_metrics(Context& context, const Call& call) {
   Network& network = network_of(context);
   // If the database doesn't answer in time, the older figures stay, and rung_up says so. A count that is
   // merely slow is ready for the next caller.
-  const auto count = [&network] {
+  const auto count = [&network]() -> Result<std::string> {
     auto totals =
         network.reads.result_of([&](MysqlStore& store) { return read_totals(store, network.counter); });
-    network.figures_failed = !totals;
-    if (!totals) return false;
+    if (!totals) return tl::unexpected(totals.error());
     const std::vector<std::string> queues = label_queues(*network.rules(), *totals);
     network.metrics.totals(*totals, queues, network.cause_rules.get());
-    return true;
+    return "";
   };
-  network.figures.refresh(count, kCountWithin);
+  const auto counted = network.figures.get(count, kCountWithin);
   auto vitals = context.vitals();
-  if (vitals) vitals->database = vitals->database && !network.figures_failed;
+  if (vitals && counted && !*counted) vitals->database = false;
   Response response;
   response.type = "text/plain; version=0.0.4; charset=utf-8";
   response.body = network.metrics.text(std::move(vitals), call.request.connections, context.counts());
@@ -125,14 +102,13 @@ Response show_events(Context& context, const Call& call) {
     watched.push_back(*id);
   }
   Response response;
-  response.stream = network_of(context).live.open(call.who, std::move(watched), call.request.last_event_id);
-  if (response.stream == nullptr) {
-    Problem no(503,
-               "too many streams of events: a quarter of http.connections, of which one token may "
-               "have three quarters from one address");
-    no.headers.emplace_back("Retry-After", "10");
-    throw no;
-  }
+  response.stream =
+      network_of(context).live.open(call.who, std::move(watched), !call.request.last_event_id.empty());
+  if (response.stream == nullptr)
+    throw Problem(503,
+                  "too many streams of events: a quarter of http.connections, of which one token may have "
+                  "three quarters from one address",
+                  {}, {{"Retry-After", "10"}});
   response.type = "text/event-stream";
   response.headers.emplace_back("X-Accel-Buffering", "no");  // of a proxy
   return response;

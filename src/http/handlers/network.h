@@ -1,14 +1,9 @@
 // What only requests of the network ask for: /metrics, events, sign-ins, the console's files. Thread: any.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <cstddef>
-#include <functional>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,26 +27,6 @@ struct ConsoleOptions {
   std::string url = {};   // where browsers reach this API; "" = by the Host of their request
 };
 
-// Figures that are read on a thread of their own: a caller waits for a limited time, not until they are
-// there.
-class FiguresReader {
- public:
-  // REQUIRES: `clock` outlives it.
-  explicit FiguresReader(const Clock& clock) : clock_(clock) {}
-  ~FiguresReader();
-  // Begins to read, unless that is under way, or what was read is fresh: the slower it is read, the longer.
-  // `read`: false = it failed, and the next caller tries again. Waits at most so long for it.
-  void refresh(std::function<bool()> read, Ms most);
-
- private:
-  const Clock& clock_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool runs_ = false;      // guarded by mutex_
-  BootMs fresh_until_{0};  // guarded by mutex_
-  std::thread thread_;     // guarded by mutex_
-};
-
 struct NetworkParts : api::ContextParts {
   Tokens tokens;
   SignIn sign_in = {};  // empty: without http.oidc
@@ -69,8 +44,7 @@ struct Network : Context {
         sign_ins(here, Cookies(console.url, console.tls)),
         access(parts.tokens, std::move(parts.sign_in), &sign_ins),
         live(reads, here, viewers),
-        metrics(version, rules()->targets().groups.own, here),
-        figures(here) {}
+        metrics(version, rules()->targets().groups.own, here) {}
 
   const ConsoleOptions console;
   oidc::Provider* const login;  // at the identity provider; nullptr = none
@@ -78,8 +52,8 @@ struct Network : Context {
   Access access;
   LiveFeed live;
   Metrics metrics;
-  std::atomic<bool> figures_failed{false};  // the database did not answer the query for /metrics
-  FiguresReader figures;                    // last: it ends before the members that it uses
+  // What /metrics has of the database; last: it uses the other members.
+  api::BriefCache figures{clock, std::chrono::seconds{15}, 20};
 };
 
 // api::api_routes(), and those of the network: the routes of the OpenAPI document. `with_console`: and pages

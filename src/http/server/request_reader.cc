@@ -15,6 +15,7 @@ namespace rung::http {
 namespace {
 
 namespace beast = boost::beast::http;
+using api::Problem;
 using beast::field;
 using boost::beast::iequals;
 
@@ -29,6 +30,18 @@ constexpr field kOnlyOnce[] = {
     field::cookie};
 
 std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+[[noreturn]] void refuse_head(const boost::beast::error_code& why) {
+  if (why == beast::error::header_limit)
+    throw Problem(431, "the request's header is over 16 KB or has more than 100 lines");
+  if (why == beast::error::bad_content_length || why == beast::error::bad_transfer_encoding)
+    throw Problem(
+        400, "invalid body length: send either Content-Length, a number, or Transfer-Encoding: chunked (" +
+                 why.message() + ")");
+  throw Problem(400, "not an HTTP request (" + why.message() +
+                         "): a line must end with CR LF; a header must be NAME: VALUE on one line, without a "
+                         "space before the colon and without control characters");
+}
 
 }  // namespace
 
@@ -52,16 +65,16 @@ boost::asio::mutable_buffer RequestReader::prepare() {
   return buffer_.prepare(parser_->is_header_done() ? kReadSize : kMostHead);
 }
 
-RequestReader::State RequestReader::read_head() {
+bool RequestReader::read_head() {
   while (!parser_->is_header_done()) {
     std::string_view input(static_cast<const char*>(buffer_.data().data()), buffer_.size());
     // Some clients send an empty line after a body.
-    if (!parser_->got_some() && input == "\r") return State::more;
+    if (!parser_->got_some() && input == "\r") return false;
     if (!parser_->got_some() && input.starts_with("\r\n")) {
       buffer_.consume(2);
       input.remove_prefix(2);
     }
-    if (input.empty()) return State::more;
+    if (input.empty()) return false;
     Code why;
     const std::size_t taken = parser_->put(buffer_.data(), why);
     // Beast joins a folded line to the previous one. A proxy may see a separate header there.
@@ -72,28 +85,29 @@ RequestReader::State RequestReader::read_head() {
     // Beast limits the bytes that it has not consumed yet, not the sum.
     head_bytes_ += taken;
     if (head_bytes_ + (why == beast::error::need_more ? buffer_.size() : 0) > kMostHead)
-      return refuse_head(beast::error::header_limit);
-    if (folded) return refuse_head(beast::error::bad_line_ending);
-    if (why == beast::error::need_more) return State::more;
-    if (why) return refuse_head(why);
+      refuse_head(beast::error::header_limit);
+    if (folded) refuse_head(beast::error::bad_line_ending);
+    if (why == beast::error::need_more) return false;
+    if (why) refuse_head(why);
   }
-  return take_head();
+  take_head();
+  return true;
 }
 
 std::string_view RequestReader::field(beast::field name) const { return view(parser_->get()[name]); }
 
-RequestReader::State RequestReader::take_head() {
+void RequestReader::take_head() {
   const auto& head = parser_->get();
   if (static_cast<std::size_t>(std::distance(head.begin(), head.end())) > kMostHeadLines)
-    return refuse_head(beast::error::header_limit);
+    refuse_head(beast::error::header_limit);
   for (const beast::field name : kOnlyOnce) {
     if (head.count(name) > 1)
-      return refuse(400, "the header " + std::string(view(beast::to_string(name))) + " is given twice");
+      throw Problem(400, "the header " + std::string(view(beast::to_string(name))) + " is given twice");
   }
   // Beast accepts "4, 4" as 4, as the RFC allows.
   const std::string_view length = field(field::content_length);
   if (length.find_first_not_of("0123456789") != std::string_view::npos)
-    return refuse_head(beast::error::bad_content_length);
+    refuse_head(beast::error::bad_content_length);
   const bool is_1_1 = head.version() == 11;
   const bool has_host = head.count(field::host) > 0;
   request_.host = field(field::host);
@@ -106,15 +120,12 @@ RequestReader::State RequestReader::take_head() {
     target.remove_prefix(request_.host.size());
   }
   if (has_host && (!api::is_host(field(field::host)) || !api::is_host(request_.host)))
-    return refuse(400, "Host must be a name or an address, with or without a port: rung.example:8025");
+    throw Problem(400, "Host must be a name or an address, with or without a port: rung.example:8025");
 
-  const std::size_t question = target.find('?');
   is_head_ = head.method() == beast::verb::head;
   keep_alive_ = is_1_1 && parser_->keep_alive();
   request_.method = is_head_ ? "GET" : std::string(view(head.method_string()));
-  request_.path = api::decode_path(target.substr(0, question));
-  if (request_.path.empty()) request_.path = "/";
-  request_.has_encoded_slash = api::has_encoded_slash(target.substr(0, question));
+  api::read_target(target, request_);
   request_.authorization = field(field::authorization);
   if (head.count(field::if_match) > 0) request_.if_match = field(field::if_match);
   request_.origin = field(field::origin);
@@ -129,19 +140,13 @@ RequestReader::State RequestReader::take_head() {
   const std::uint64_t bytes = parser_->content_length().value_or(0);
   request_.has_body = chunked || bytes > 0;
 
-  if (is_1_1 && !has_host) return refuse(400, "an HTTP/1.1 request must have the header Host");
-  if (question != std::string_view::npos) {
-    auto query = api::parse_query(target.substr(question + 1));
-    if (!query) return refuse(400, query.error().message);
-    request_.query = *std::move(query);
-  }
+  if (is_1_1 && !has_host) throw Problem(400, "an HTTP/1.1 request must have the header Host");
   if (request_.has_body && request_.method == "GET")
-    return refuse(400, (is_head_ ? "HEAD" : "GET") + std::string(" must not have a body"));
+    throw Problem(400, (is_head_ ? "HEAD" : "GET") + std::string(" must not have a body"));
   if (chunked && !iequals(head[field::transfer_encoding], "chunked"))
-    return refuse(501, "only Transfer-Encoding: chunked is supported");
-  if (bytes > most_body_) return refuse_body(beast::error::body_limit);
+    throw Problem(501, "only Transfer-Encoding: chunked is supported");
+  if (bytes > most_body_) refuse_body(beast::error::body_limit);
   parser_->body_limit(most_body_);
-  return State::ready;
 }
 
 bool RequestReader::expects_continue() const {
@@ -149,27 +154,27 @@ bool RequestReader::expects_continue() const {
   return head.version() == 11 && iequals(head[field::expect], "100-continue") && !has_input();
 }
 
-RequestReader::State RequestReader::read_body() {
+bool RequestReader::read_body() {
   RUNG_REQUIRE(parser_ && share_);
-  constexpr std::string_view kNoRoom = "too many large bodies are being read: try again later";
+  constexpr const char* kNoRoom = "too many large bodies are being read: try again later";
   const auto length = parser_->content_length().value_or(0);
   const bool counted = length > kSmallBody && share_->bytes() == 0;
-  if (counted && !share_->grow(static_cast<std::int64_t>(length))) return refuse(503, kNoRoom);
+  if (counted && !share_->grow(static_cast<std::int64_t>(length))) throw Problem(503, kNoRoom);
   parser_->eager(true);
   while (!parser_->is_done()) {
-    if (buffer_.size() == 0) return State::more;
-    if (length == 0 && !make_room(buffer_.size())) return refuse(503, kNoRoom);
+    if (buffer_.size() == 0) return false;
+    if (length == 0 && !make_room(buffer_.size())) throw Problem(503, kNoRoom);
     Code why;
     buffer_.consume(parser_->put(buffer_.data(), why));
     if (why == beast::error::need_more) {
       // A chunk's first line, and the trailer, must arrive as a whole.
-      if (buffer_.size() > kMostHead) return refuse_body(beast::error::bad_chunk);
-      return State::more;
+      if (buffer_.size() > kMostHead) refuse_body(beast::error::bad_chunk);
+      return false;
     }
-    if (why) return refuse_body(why);
+    if (why) refuse_body(why);
   }
   request_.body = parser_->get().body();
-  return State::ready;
+  return true;
 }
 
 // For a body whose length is not announced: counts it as it grows.
@@ -185,28 +190,10 @@ bool RequestReader::make_room(std::size_t bytes) {
   return true;
 }
 
-RequestReader::State RequestReader::refuse(int status, std::string_view detail) {
-  refusal_ = api::problem({status, std::string(detail)}, request_.path);
-  refusal_.close = true;
-  return State::refused;
-}
-
-RequestReader::State RequestReader::refuse_head(const Code& why) {
-  if (why == beast::error::header_limit)
-    return refuse(431, "the request's header is over 16 KB or has more than 100 lines");
-  if (why == beast::error::bad_content_length || why == beast::error::bad_transfer_encoding)
-    return refuse(
-        400, "invalid body length: send either Content-Length, a number, or Transfer-Encoding: chunked (" +
-                 why.message() + ")");
-  return refuse(400, "not an HTTP request (" + why.message() +
-                         "): a line must end with CR LF; a header must be NAME: VALUE on one line, without a "
-                         "space before the colon and without control characters");
-}
-
-RequestReader::State RequestReader::refuse_body(const Code& why) {
+void RequestReader::refuse_body(const Code& why) const {
   if (why == beast::error::body_limit)
-    return refuse(413, "the body is over " + std::to_string(most_body_) + " bytes (http.max_body)");
-  return refuse(400, "invalid chunked encoding: " + why.message());
+    throw Problem(413, "the body is over " + std::to_string(most_body_) + " bytes (http.max_body)");
+  throw Problem(400, "invalid chunked encoding: " + why.message());
 }
 
 }  // namespace rung::http

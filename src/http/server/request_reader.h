@@ -2,11 +2,12 @@
 // are stricter than its own: no folded header line, no duplicate of a header that matters, one length.
 //
 //   reader.commit(bytes put into reader.prepare());
-//   read_head() until it is not `more`; `ready`: request() is known, but for its body
-//   read_body() until it is not `more`; `ready`: request().body is there
+//   read_head() until it is true: request() is known, but for its body
+//   read_body() until it is true: request().body is there
 //   next(), for the connection's next request
 //
-// After `refused` the connection ends with refusal(): the start of the next request is unknown.
+// Both are false where bytes are missing. They throw a Problem if they refuse the request: it ends the
+// connection, for the start of the next request is unknown.
 // Thread: one at a time.
 #pragma once
 
@@ -29,8 +30,6 @@ using api::Response;
 
 class RequestReader {
  public:
-  enum class State { more, ready, refused };
-
   // `most_body`: maximum bytes of a request's body. `bodies`: the budget of all bodies.
   // REQUIRES: `bodies` outlives it.
   RequestReader(std::size_t most_body, Budget& bodies);
@@ -39,28 +38,24 @@ class RequestReader {
   void commit(std::size_t bytes) { buffer_.commit(bytes); }
   bool has_input() const { return buffer_.size() > 0; }
 
-  State read_head();
-  // REQUIRES: read_head() was `ready`. If there is no room for the body, refuses it before reading any of it.
-  State read_body();
+  bool read_head();
+  // REQUIRES: read_head() was true. If there is no room for the body, refuses it before reading any of it.
+  bool read_body();
   void next();
 
-  // REQUIRES, here and below: read_head() was `ready`.
+  // REQUIRES, here and below: read_head() was true.
   Request& request() { return request_; }
   bool is_head() const { return is_head_; }        // the response has no body
   bool keep_alive() const { return keep_alive_; }  // as far as the client is concerned
   bool expects_continue() const;                   // the client expects "100 Continue" before the body
 
-  const Response& refusal() const { return refusal_; }
-
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using Code = boost::beast::error_code;
 
-  State refuse(int status, std::string_view detail);
-  State refuse_head(const Code& why);
-  State refuse_body(const Code& why);
+  [[noreturn]] void refuse_body(const Code& why) const;
   std::string_view field(boost::beast::http::field name) const;
-  State take_head();
+  void take_head();
   bool make_room(std::size_t bytes);
 
   const std::size_t most_body_;
@@ -71,7 +66,6 @@ class RequestReader {
   std::size_t head_bytes_ = 0;
   bool is_head_ = false, keep_alive_ = false;
   Request request_;
-  Response refusal_;
 };
 
 }  // namespace rung::http

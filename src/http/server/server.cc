@@ -38,7 +38,7 @@ namespace net = boost::asio;
 namespace beast = boost::beast::http;
 using net::ip::tcp;
 using Code = boost::system::error_code;
-using State = RequestReader::State;
+using api::Problem;
 using BeastResponse = beast::response<beast::string_body>;
 
 // Threads for blocking calls. Created only as needed, as many as were ever busy at once: idle ones hold
@@ -113,6 +113,8 @@ constexpr Ms kLinger{500};
 constexpr Ms kLingerOnBody{2000};  // also for the rest of a refused body
 constexpr std::size_t kMostLinger = 32u << 20;
 constexpr Ms kSpareTimeout{2000};  // for the request on a spare place
+
+constexpr Ms kEventsEvery{250};  // a stream is asked for what is to be sent
 
 constexpr const char* kLate = "the request did not arrive in time (http.timeout)";
 
@@ -240,19 +242,20 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   }
 
   void read_head() {
-    const State state = reader_.read_head();
-    if (state == State::more) return read(&Session::read_head);
-    shared_.places.serves(*place_);
-    if (state == State::refused) return answer(reader_.refusal());
+    bool whole = false;
     Request& request = reader_.request();
-    request.peer = place_->peer;
-    request.spare = place_->spare;
-    request.connections = shared_.places.count();
     try {
+      whole = reader_.read_head();
+      if (!whole) return read(&Session::read_head);
+      request.peer = place_->peer;
+      request.spare = place_->spare;
+      request.connections = shared_.places.count();
       work_ = shared_.admit(request);
-    } catch (const api::Problem& why) {
+      shared_.places.serves(*place_);
+    } catch (const Problem& why) {
+      shared_.places.serves(*place_);
       // An unread body would be parsed as the next request.
-      return request.has_body ? refuse(why) : answer(api::problem(why, request.path));
+      return !whole || request.has_body ? refuse(why) : answer(api::problem(why, request.path));
     }
     in_body_ = true;
     read_body(reader_.expects_continue());
@@ -260,9 +263,11 @@ class Session final : public Places::Connection, public std::enable_shared_from_
 
   void read_rest() { read_body(false); }
   void read_body(bool ask_for_it) {
-    const State state = reader_.read_body();
-    if (state == State::refused) return answer(reader_.refusal());
-    if (state == State::ready) return work();
+    try {
+      if (reader_.read_body()) return work();
+    } catch (const Problem& why) {
+      return refuse(why);
+    }
     if (!ask_for_it) return read(&Session::read_rest);
     const auto go_on = std::make_shared<beast::response<beast::empty_body>>(beast::status::continue_, 11);
     beast::async_write(stream_, *go_on,
@@ -296,7 +301,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     }
   }
 
-  void refuse(const api::Problem& why) {
+  void refuse(const Problem& why) {
     Response response = api::problem(why, reader_.request().path);
     response.close = true;
     answer(std::move(response));
@@ -329,30 +334,23 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     reader_.next();
     deadline(shared_.options.timeout);
     beast::async_write(stream_, *head, then([head](Session& session) {
-                         session.no_deadline();
-                         session.events_->begin(
-                             [weak = session.weak_from_this(), executor = session.stream_.get_executor()] {
-                               net::post(executor, [weak] {
-                                 if (const auto still = weak.lock()) still->send_events();
-                               });
-                             });
                          session.watch_for_end();
                          session.send_events();
                        }));
   }
   void send_events() {
-    if (closed_ || sending_) return;
     auto text = events_->take();
     if (!text) return linger(kLinger);
-    if (text->empty()) return;
-    sending_ = true;
+    if (text->empty()) return wait_for_events();
     const auto kept = std::make_shared<const std::string>(*std::move(text));
     deadline(shared_.options.timeout);
-    net::async_write(stream_, net::buffer(*kept), then([kept](Session& session) {
-                       session.sending_ = false;
-                       session.no_deadline();
-                       session.send_events();
-                     }));
+    net::async_write(stream_, net::buffer(*kept),
+                     then([kept](Session& session) { session.wait_for_events(); }));
+  }
+  void wait_for_events() {
+    no_deadline();
+    timer_.expires_after(kEventsEvery);
+    timer_.async_wait(then([](Session& session) { session.send_events(); }));
   }
   // A client says no more, except that it goes.
   void watch_for_end() {
@@ -394,7 +392,6 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   Server::Work work_;                         // of the request
   bool working_ = false;                      // a worker has the request
   std::shared_ptr<api::EventStream> events_;  // the response, if it goes on
-  bool sending_ = false;                      // a part of it is being written
 };
 
 // Of the last call of OpenSSL that failed.
