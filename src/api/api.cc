@@ -136,21 +136,19 @@ LocalApi::LocalApi(ContextParts parts, std::string who, const Clock& clock)
 }
 
 Response LocalApi::call(const std::string& method, std::string_view target, std::string_view body) {
-  const std::size_t question = std::min(target.find('?'), target.size());
-  const std::string_view path = target.substr(0, question);
   Request request;
   request.method = method;
-  request.path = decode_path(path);
-  request.has_encoded_slash = has_encoded_slash(path);
-  auto query = parse_query(target.substr(std::min(question + 1, target.size())));
-  if (!query) return problem({400, query.error().message}, request.path);
-  request.query = *std::move(query);
   request.body = body;
-  const auto found = router_.match(request);
-  if (found.route == nullptr) return problem(no_such_route(found), request.path);
-  // "alice@host (cli)" is for the audit.
-  Call call{request, found.id, who_, {who_.substr(0, who_.find('@')), Role::administers, nullptr}};
-  return router_.answer(*found.route, call);
+  try {
+    read_target(target, request);
+    const auto found = router_.match(request);
+    if (found.route == nullptr) throw no_such_route(found);
+    // "alice@host (cli)" is for the audit.
+    Call call{request, found.id, who_, {who_.substr(0, who_.find('@')), Role::administers, nullptr}};
+    return router_.answer(*found.route, call);
+  } catch (const Problem& no) {
+    return problem(no, request.path);
+  }
 }
 
 }  // namespace rung::api

@@ -88,13 +88,11 @@ Response Router::answer(const Route& route, Call& call) const {
 
 Problem no_such_route(const Router::Match& match) {
   if (match.allow.empty()) return {404, "no such path: see /openapi.json"};
-  Problem no(405, "method not allowed; allowed: " + match.allow);
-  no.headers.emplace_back("Allow", match.allow);
-  return no;
+  return {405, "method not allowed; allowed: " + match.allow, {}, {{"Allow", match.allow}}};
 }
 
 std::optional<Vitals> Context::vitals() const {
-  return ask_ ? answer_within<Vitals>(std::chrono::seconds{2}, ask_) : std::nullopt;
+  return ask_vitals ? answer_within<Vitals>(std::chrono::seconds{2}, ask_vitals) : std::nullopt;
 }
 
 TaskRow Context::named(const Task& task) {
@@ -103,7 +101,7 @@ TaskRow Context::named(const Task& task) {
     const std::lock_guard lock(mutex_);
     if (const auto known = nodes_.find(task.node); known != nodes_.end()) return {task, known->second};
   }
-  const auto nodes = reads.result_of([](MysqlStore& store) { return need(store.nodes()); });
+  const auto nodes = reads.result_of([](MysqlStore& database) { return need(database.nodes()); });
   const std::lock_guard lock(mutex_);
   if (nodes) {
     for (const NodeRow& node : *nodes) nodes_[node.id] = node.name;

@@ -63,12 +63,14 @@ struct Call {
 // What the body of a request must be.
 enum class Takes : std::uint8_t { nothing, object, maybe, json };  // maybe: an object, or empty
 
+using Handler = Response(Context&, const Call&);
+
 struct Route {
   std::string_view method, pattern;  // "POST", "/v1/tasks/{id}/cancel"; "/console/*": all below it
   std::string_view id;               // of the operation in the OpenAPI document; "" = it is not there
   Action action;                     // says which role is needed
   Scope scope;
-  Response (*handle)(Context&, const Call&);
+  Handler* handle;
   std::span<const Param> params = {};  // of its query, and headers
   Takes takes = Takes::nothing;
   bool for_probes = false;  // also answered on a spare connection
@@ -118,49 +120,39 @@ struct ContextParts {
   MysqlStoreFactory store = {};  // for reads: connections separate from the flow's
   AskVitals ask_vitals = {};     // empty: there is no loop
   RuleBookPtr rules = {};
-  ReservedHeaders reserved_headers = {};  // the broker's
-  std::vector<std::string> index_headers = {};
-  CauseRulesPtr cause_rules = nullptr;  // nullptr: the config has no `causes`
+  ReservedHeaders reserved_headers = {};        // that no submitted task may set
+  std::vector<std::string> index_headers = {};  // by which tasks can be found
+  CauseRulesPtr cause_rules = nullptr;          // nullptr: the config has no `causes`
   std::string version = {};
   int read_connections = 4;
 };
 
 // Shared by the handlers.
-class Context {
+class Context : public ContextParts {
  public:
   // REQUIRES: `here` outlives it.
   Context(ContextParts parts, Ms call_timeout, const Clock& here)
-      : clock(here),
-        version(std::move(parts.version)),
-        reserved(parts.reserved_headers),
-        index_headers(std::move(parts.index_headers)),
-        cause_rules(std::move(parts.cause_rules)),
-        reads(std::move(parts.store), parts.read_connections, call_timeout, here),
-        writes(std::move(parts.bridging), call_timeout),
-        counter(here),
-        overview(here),
-        ask_(std::move(parts.ask_vitals)),
-        rules_(std::move(parts.rules)) {}
+      : ContextParts(std::move(parts)),
+        clock(here),
+        reads(store, read_connections, call_timeout, here),
+        writes(bridging, call_timeout),
+        counter(here) {}
 
   const Clock& clock;
-  const std::string version;
-  const ReservedHeaders reserved;                // headers that no submitted task may set
-  const std::vector<std::string> index_headers;  // by which tasks can be found
-  const CauseRulesPtr cause_rules;
   Reads reads;
   Writes writes;
   TaskCounter counter;
-  BriefCache overview;
+  BriefCache overview{clock, Ms{1000}, 10};  // uses those above
   std::int64_t most_counted = kMostCounted;
   Ms counting_stats{1000};  // how long ended tasks are counted for GET /v1/stats
 
   RuleBookPtr rules() const {
     const std::lock_guard lock(mutex_);
-    return rules_;
+    return ContextParts::rules;
   }
-  void reload(RuleBookPtr rules) {
+  void reload(RuleBookPtr book) {
     const std::lock_guard lock(mutex_);
-    rules_ = std::move(rules);
+    ContextParts::rules = std::move(book);
   }
 
   // As reads.read() and reads.read_once(): if the store rejects a permanent mistake of the filter or of what
@@ -195,54 +187,20 @@ class Context {
   }
 
  private:
-  const AskVitals ask_;
-  mutable std::mutex mutex_;
-  RuleBookPtr rules_;                 // guarded by mutex_
+  mutable std::mutex mutex_;          // guards ContextParts::rules, too
   std::map<int, std::string> nodes_;  // guarded by mutex_
   Counts counts_;                     // guarded by mutex_
 };
 
 // --- the handlers; those that only the network asks for are in src/http
-Response submit_tasks(Context& context, const Call& call);
-Response list_tasks(Context& context, const Call& call);
-Response show_task(Context& context, const Call& call);
-Response show_origin(Context& context, const Call& call);
-Response show_history(Context& context, const Call& call);
-Response show_audit(Context& context, const Call& call);
-
-Response change_task(Context& context, const Call& call);  // what the action says
-Response edit_task(Context& context, const Call& call);
-Response show_message(Context& context, const Call& call);
-Response show_body(Context& context, const Call& call);
-
-Response create_bulk(Context& context, const Call& call);
-Response list_bulks(Context& context, const Call& call);
-Response show_bulk(Context& context, const Call& call);
-Response pause_bulk(Context& context, const Call& call);
-Response resume_bulk(Context& context, const Call& call);
-Response abort_bulk(Context& context, const Call& call);
-
-Response list_queues(Context& context, const Call& call);
-Response show_queue(Context& context, const Call& call);
-Response pause_queue(Context& context, const Call& call);
-Response resume_queue(Context& context, const Call& call);
-
-Response list_causes(Context& context, const Call& call);
-Response show_cause(Context& context, const Call& call);
-Response change_cause(Context& context, const Call& call);
-
-Response show_activity(Context& context, const Call& call);
-Response list_audit(Context& context, const Call& call);
-Response simulate_failure(Context& context, const Call& call);
-
-Response list_nodes(Context& context, const Call& call);
-Response show_stats(Context& context, const Call& call);
-Response show_overview(Context& context, const Call& call);
-Response show_config(Context& context, const Call& call);
-Response show_now(Context& context, const Call& call);
-Response show_health(Context& context, const Call& call);
-Response show_ready(Context& context, const Call& call);
-Response show_you(Context& context, const Call& call);
+Handler submit_tasks, list_tasks, show_task, show_origin, show_history, show_audit;
+Handler change_task;  // what the action says
+Handler edit_task, show_message, show_body;
+Handler create_bulk, list_bulks, show_bulk, pause_bulk, resume_bulk, abort_bulk;
+Handler list_queues, show_queue, pause_queue, resume_queue;
+Handler list_causes, show_cause, change_cause;
+Handler list_audit, show_activity, simulate_failure;
+Handler list_nodes, show_stats, show_overview, show_config, show_now, show_health, show_ready, show_you;
 
 // What a call concerns, for its scope.
 std::string queue_of_task(Context& context, const Call& call);

@@ -11,30 +11,26 @@
 
 namespace rung::api {
 
-Result<Pairs> parse_query(std::string_view text) {
-  Pairs out;
-  while (!text.empty()) {
-    const std::size_t end = text.find('&');
-    const std::string_view pair = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+void read_target(std::string_view target, Request& request) {
+  const std::size_t question = std::min(target.find('?'), target.size());
+  const std::string_view path = target.substr(0, question);
+  request.has_encoded_slash =
+      path.find("%2f") != std::string_view::npos || path.find("%2F") != std::string_view::npos;
+  request.path = path.empty() ? "/" : path;
+  if (!request.has_encoded_slash) request.path = percent_decode(request.path).value_or(request.path);
+  std::string_view query = target.substr(std::min(question + 1, target.size()));
+  while (!query.empty()) {
+    const std::size_t end = std::min(query.find('&'), query.size());
+    const std::string_view pair = query.substr(0, end);
+    query.remove_prefix(std::min(end + 1, query.size()));
     if (pair.empty()) continue;
-    const std::size_t equals = pair.find('=');
+    const std::size_t equals = std::min(pair.find('='), pair.size());
     auto name = percent_decode(pair.substr(0, equals), true);
-    auto value = percent_decode(equals == std::string_view::npos ? "" : pair.substr(equals + 1), true);
+    auto value = percent_decode(pair.substr(std::min(equals + 1, pair.size())), true);
     if (!name || !value)
-      return permanent("invalid percent-encoding in the query: a % is followed by two hexadecimal digits");
-    out.emplace_back(*std::move(name), *std::move(value));
+      throw Problem(400, "invalid percent-encoding in the query: a % is followed by two hexadecimal digits");
+    request.query.emplace_back(*std::move(name), *std::move(value));
   }
-  return out;
-}
-
-std::string decode_path(std::string_view text) {
-  if (has_encoded_slash(text)) return std::string(text);
-  return percent_decode(text).value_or(std::string(text));
-}
-
-bool has_encoded_slash(std::string_view path) {
-  return path.find("%2f") != std::string_view::npos || path.find("%2F") != std::string_view::npos;
 }
 
 std::string decode_segment(std::string_view segment, const Request& request) {
@@ -77,25 +73,20 @@ struct Meaning {
   int status = 0;
   std::string_view title, code;
 };
-constexpr std::array<Meaning, 19> kMeanings = {{{400, "Bad Request", "invalid_request"},
+constexpr std::array<Meaning, 14> kMeanings = {{{400, "Bad Request", "invalid_request"},
                                                 {401, "Unauthorized", "unauthorized"},
                                                 {403, "Forbidden", "forbidden"},
                                                 {404, "Not Found", "not_found"},
                                                 {405, "Method Not Allowed", "method_not_allowed"},
                                                 {408, "Request Timeout", "timeout"},
                                                 {409, "Conflict", "state_conflict"},
-                                                {411, "Length Required", "bad_http"},
                                                 {412, "Precondition Failed", "version_conflict"},
                                                 {413, "Content Too Large", "too_large"},
-                                                {414, "URI Too Long", "bad_http"},
                                                 {415, "Unsupported Media Type", "unsupported_media_type"},
-                                                {417, "Expectation Failed", "bad_http"},
                                                 {431, "Request Header Fields Too Large", "bad_http"},
                                                 {500, "Internal Server Error", "internal_error"},
                                                 {501, "Not Implemented", "internal_error"},
-                                                {503, "Service Unavailable", "unavailable"},
-                                                {504, "Gateway Timeout", "internal_error"},
-                                                {505, "HTTP Version Not Supported", "internal_error"}}};
+                                                {503, "Service Unavailable", "unavailable"}}};
 
 Meaning meaning_of(int status) {
   const auto* found = std::ranges::find(kMeanings, status, &Meaning::status);
@@ -133,17 +124,17 @@ Json Problem::json(std::string_view instance) const {
 }
 
 Response problem(const Problem& of, std::string_view instance) {
-  Response response = answer(of.status, of.json(instance));
+  Response response = answer(of.status, of.json(instance), of.headers);
   response.type = "application/problem+json";
-  response.headers = of.headers;
   if (of.status == 503 && of.headers.empty()) response.headers.emplace_back("Retry-After", "1");
   response.error = of.error;
   return response;
 }
 
-Response answer(int status, const Json& json) {
+Response answer(int status, const Json& json, Pairs headers) {
   Response response;
   response.status = status;
+  response.headers = std::move(headers);
   response.body = escape_controls_in_json(dump(json)) + "\n";
   return response;
 }

@@ -2,8 +2,8 @@
 // pure functions.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -60,15 +60,7 @@ inline constexpr std::array<Right, 16> kRights{{{Action::probe, "probe", Role::r
                                                 {Action::edit, "edit", Role::edits, true},
                                                 {Action::adopt, "adopt", Role::administers, false}}};
 
-constexpr const Right& right_of(Action action) { return kRights[static_cast<std::size_t>(action)]; }
-
-// Each action has its row.
-static_assert([] {
-  for (std::size_t i = 0; i < kRights.size(); ++i) {
-    if (kRights[i].action != static_cast<Action>(i)) return false;
-  }
-  return static_cast<std::size_t>(Action::adopt) + 1 == kRights.size();
-}());
+constexpr const Right& right_of(Action action) { return *std::ranges::find(kRights, action, &Right::action); }
 
 inline bool may(const Person& person, Action action) { return person.role >= right_of(action).least; }
 

@@ -22,6 +22,120 @@ namespace rung::api {
 
 namespace {
 
+constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
+
+}  // namespace
+
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 == 0) {
+    for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) text.remove_suffix(1);
+  }
+  if (text.size() % 4 == 1 || text.find_first_not_of(kBase64) != std::string_view::npos) return std::nullopt;
+  std::string digits(text);
+  digits.resize((text.size() + 3) / 4 * 4, 'A');  // the digit of 0
+  std::string out(digits.size() / 4 * 3, '\0');
+  EVP_DecodeBlock(bytes_of(out), bytes_of(digits), static_cast<int>(digits.size()));
+  const std::string beyond = out.substr(text.size() * 3 / 4);
+  out.resize(out.size() - beyond.size());
+  return beyond.find_first_not_of('\0') == std::string::npos ? std::optional(std::move(out)) : std::nullopt;
+}
+
+std::string to_base64(std::string_view bytes) {
+  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // it writes a final NUL
+  EVP_EncodeBlock(bytes_of(out), reinterpret_cast<const unsigned char*>(bytes.data()),
+                  static_cast<int>(bytes.size()));
+  out.pop_back();
+  return out;
+}
+
+namespace {
+
+// A message's headers must fit into one frame (128 KB in RabbitMQ), with its properties and what Rung adds.
+constexpr std::size_t kMostHeaderBytes = 120 * 1024;
+constexpr std::size_t kMostHeaders = 256;  // per table
+
+bool crowded(const Json& json) {
+  if (json.is_structured() && json.size() > kMostHeaders && json.is_object()) return true;
+  return json.is_structured() && std::ranges::any_of(json, [](const Json& inner) { return crowded(inner); });
+}
+
+// What a table takes in a frame.
+struct InFrame {
+  std::size_t bytes = 0;        // a lower bound of its size in AMQP's encoding
+  bool are_names_short = true;  // as AMQP's must be, also in nested tables
+};
+void measure(const Table& table, InFrame& out);
+void measure(const Value& value, InFrame& out) {
+  constexpr std::size_t kType = 1, kLength = 4, kNumber = 8;
+  out.bytes += kType;
+  if (const auto* table = std::get_if<Table>(&value.v)) return measure(*table, out);
+  const auto* const array = std::get_if<Array>(&value.v);
+  const auto* const text = value.as_text();
+  out.bytes += text != nullptr ? kLength + text->size() : array != nullptr ? kLength : kNumber;
+  if (array == nullptr) return;
+  for (const Value& inner : *array) measure(inner, out);
+}
+void measure(const Table& table, InFrame& out) {
+  out.bytes += 4;
+  for (const auto& [name, value] : table) {
+    out.bytes += 1 + name.size();
+    out.are_names_short = out.are_names_short && name.size() <= kNameBytes;
+    measure(value, out);
+  }
+}
+
+// The format of retry_current: JSON's types, and {"!i32": 5} for other types. Errors: for people.
+Result<Table> headers_of(const Json& json) {
+  if (!json.is_object()) return permanent("must be an object: {\"tenant\": \"acme\"}");
+  // Checked before reading, which is quadratic in the number of names.
+  if (crowded(json)) return permanent("more than " + std::to_string(kMostHeaders) + " headers in one table");
+  auto table = headers_from_json(dump(json));
+  if (!table) {
+    return permanent(
+        "unsupported value: use a string, number, true, false, null, list or object, or an AMQP type such as "
+        "{\"!i32\": 5}");
+  }
+  return table;
+}
+
+// Why no message can have these headers; "" = one can.
+std::string why_no_headers(const Table& headers) {
+  if (headers.size() > kMostHeaders)
+    return "more than " + std::to_string(kMostHeaders) + " headers in one table";
+  InFrame in_frame;
+  measure(headers, in_frame);
+  if (!in_frame.are_names_short) return "a header name is longer than 255 bytes";
+  if (in_frame.bytes <= kMostHeaderBytes) return {};
+  return "the headers exceed " + std::to_string(kMostHeaderBytes) + " bytes, the limit for one frame";
+}
+
+// It means something to the broker or to Rung: no message may set it.
+bool is_reserved(std::string_view name, const ReservedHeaders& reserved) {
+  return reserved.contains(name) || is_own_header(name);
+}
+
+std::string reserved_text(std::string_view name) {
+  return shown(name) + " is reserved for the broker or for Rung: leave it out";
+}
+
+// The bytes of `body` (text, or a value that becomes JSON) or `body_base64`; none: neither is given, or an
+// error.
+std::optional<std::string> read_body_bytes(Fields& fields) {
+  const Json* body = fields.get("body");
+  const Json* base64 = fields.get("body_base64");
+  if (body != nullptr && base64 != nullptr) {
+    fields.wrong("body", "cannot be combined with body_base64");
+    return std::nullopt;
+  }
+  if (body != nullptr) return body->is_string() ? body->get<std::string>() : dump(*body);
+  if (base64 == nullptr) return std::nullopt;
+  auto bytes = base64->is_string() ? from_base64(base64->get_ref<const std::string&>()) : std::nullopt;
+  if (!bytes) fields.wrong("body_base64", "must be base64 (RFC 4648, A-Z a-z 0-9 + /)");
+  return bytes;
+}
+
 constexpr int kMostAttempts = 1'000'000;
 
 // Sets the content type, too.
@@ -93,20 +207,6 @@ void read_rules(Fields& fields, const RuleBook& rules, Submission& s) {
 
 }  // namespace
 
-std::optional<std::string> read_body_bytes(Fields& fields) {
-  const Json* body = fields.get("body");
-  const Json* base64 = fields.get("body_base64");
-  if (body != nullptr && base64 != nullptr) {
-    fields.wrong("body", "cannot be combined with body_base64");
-    return std::nullopt;
-  }
-  if (body != nullptr) return body->is_string() ? body->get<std::string>() : dump(*body);
-  if (base64 == nullptr) return std::nullopt;
-  auto bytes = base64->is_string() ? from_base64(base64->get_ref<const std::string&>()) : std::nullopt;
-  if (!bytes) fields.wrong("body_base64", "must be base64 (RFC 4648, A-Z a-z 0-9 + /)");
-  return bytes;
-}
-
 ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
                    const ReservedHeaders& reserved, std::string_view who, FieldErrors& errors) {
   ReadTask out;
@@ -157,105 +257,6 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
 
 namespace {
 
-constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
-
-}  // namespace
-
-std::optional<std::string> from_base64(std::string_view text) {
-  if (text.size() % 4 == 0) {
-    for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) text.remove_suffix(1);
-  }
-  if (text.size() % 4 == 1 || text.find_first_not_of(kBase64) != std::string_view::npos) return std::nullopt;
-  std::string digits(text);
-  digits.resize((text.size() + 3) / 4 * 4, 'A');  // the digit of 0
-  std::string out(digits.size() / 4 * 3, '\0');
-  EVP_DecodeBlock(bytes_of(out), bytes_of(digits), static_cast<int>(digits.size()));
-  const std::string beyond = out.substr(text.size() * 3 / 4);
-  out.resize(out.size() - beyond.size());
-  return beyond.find_first_not_of('\0') == std::string::npos ? std::optional(std::move(out)) : std::nullopt;
-}
-
-std::string to_base64(std::string_view bytes) {
-  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // it writes a final NUL
-  EVP_EncodeBlock(bytes_of(out), reinterpret_cast<const unsigned char*>(bytes.data()),
-                  static_cast<int>(bytes.size()));
-  out.pop_back();
-  return out;
-}
-
-namespace {
-
-// A message's headers must fit into one frame (128 KB in RabbitMQ), with its properties and what Rung adds.
-constexpr std::size_t kMostHeaderBytes = 120 * 1024;
-constexpr std::size_t kMostHeaders = 256;  // per table
-
-bool crowded(const Json& json) {
-  if (json.is_structured() && json.size() > kMostHeaders && json.is_object()) return true;
-  return json.is_structured() && std::ranges::any_of(json, [](const Json& inner) { return crowded(inner); });
-}
-
-// What a table takes in a frame.
-struct InFrame {
-  std::size_t bytes = 0;        // a lower bound of its size in AMQP's encoding
-  bool are_names_short = true;  // as AMQP's must be, also in nested tables
-};
-void measure(const Table& table, InFrame& out);
-void measure(const Value& value, InFrame& out) {
-  constexpr std::size_t kType = 1, kLength = 4, kNumber = 8;
-  out.bytes += kType;
-  if (const auto* table = std::get_if<Table>(&value.v)) return measure(*table, out);
-  const auto* const array = std::get_if<Array>(&value.v);
-  const auto* const text = value.as_text();
-  out.bytes += text != nullptr ? kLength + text->size() : array != nullptr ? kLength : kNumber;
-  if (array == nullptr) return;
-  for (const Value& inner : *array) measure(inner, out);
-}
-void measure(const Table& table, InFrame& out) {
-  out.bytes += 4;
-  for (const auto& [name, value] : table) {
-    out.bytes += 1 + name.size();
-    out.are_names_short = out.are_names_short && name.size() <= kNameBytes;
-    measure(value, out);
-  }
-}
-
-}  // namespace
-
-Result<Table> headers_of(const Json& json) {
-  if (!json.is_object()) return permanent("must be an object: {\"tenant\": \"acme\"}");
-  // Checked before reading, which is quadratic in the number of names.
-  if (crowded(json)) return permanent("more than " + std::to_string(kMostHeaders) + " headers in one table");
-  auto table = headers_from_json(dump(json));
-  if (!table) {
-    return permanent(
-        "unsupported value: use a string, number, true, false, null, list or object, or an AMQP type such as "
-        "{\"!i32\": 5}");
-  }
-  return table;
-}
-
-std::string why_no_headers(const Table& headers) {
-  if (headers.size() > kMostHeaders)
-    return "more than " + std::to_string(kMostHeaders) + " headers in one table";
-  InFrame in_frame;
-  measure(headers, in_frame);
-  if (!in_frame.are_names_short) return "a header name is longer than 255 bytes";
-  if (in_frame.bytes <= kMostHeaderBytes) return {};
-  return "the headers exceed " + std::to_string(kMostHeaderBytes) + " bytes, the limit for one frame";
-}
-
-bool is_reserved(std::string_view name, const ReservedHeaders& reserved) {
-  return reserved.contains(name) || is_own_header(name);
-}
-
-std::string reserved_text(std::string_view name) {
-  return shown(name) + " is reserved for the broker or for Rung: leave it out";
-}
-
-namespace {
-
 constexpr const char* kPath = "/v1/tasks";
 
 // The outcome for one task of a request: one of the `results` of an array.
@@ -285,21 +286,10 @@ Json same_or_conflict(const KnownTask& known, const std::string& content) {
        {{"code", "id_reused"}, {"retry_id", known.row.task.id.str()}}});
 }
 
+// For /metrics.
 const char* word_of(int status) {
-  switch (status) {
-    case 201:
-      return "created";
-    case 200:
-      return "same";
-    case 409:
-      return "conflict";
-    case 400:
-    case 403:
-    case 413:
-      return "invalid";
-    default:
-      return "failed";
-  }
+  if (status < 300) return status == 201 ? "created" : "same";
+  return status == 409 ? "conflict" : status < 500 ? "invalid" : "failed";
 }
 
 // The tasks of one request: reads them, hands them over, and builds their answers one by one.
@@ -309,7 +299,7 @@ class Batch {
 
   void read(const Json& json, const std::string& prefix, const RuleBook& rules) {
     FieldErrors errors;
-    ReadTask read = read_task(json, prefix, rules, context_.reserved, call_.who, errors);
+    ReadTask read = read_task(json, prefix, rules, context_.reserved_headers, call_.who, errors);
     Json item;
     if (!errors.empty()) {
       item = refused(Problem(errors));
@@ -555,16 +545,6 @@ Original read_original(MysqlStore& store, TaskId id) {
   return {std::move(known.front().row), stored.message, std::move(known.front().origin)};
 }
 
-Json to_json(const Original& original) {
-  const Message& message = *original.message;
-  return {
-      {"retry_id", original.row.task.id.str()},
-      {"version", original.row.task.version},
-      {"properties", Json::parse(properties_to_json(message.properties), nullptr, false)},
-      {"headers", message.headers ? Json::parse(headers_to_json(*message.headers), nullptr, false) : Json()},
-      {"body_base64", to_base64(message.body)}};
-}
-
 MessagePtr edited_message(const Original& original, const Changes& changes, const ReservedHeaders& reserved,
                           FieldErrors& errors) {
   const Message& before = *original.message;
@@ -603,20 +583,28 @@ Replacement replacement_of(MysqlStore& store, TaskId copy, const Message& edited
   return {std::move(known.front().row.task), ""};
 }
 
-std::string where_not_json(std::string_view text) {
-  Syntax syntax;
-  return Json::sax_parse(text, &syntax) ? "" : place_in(text, syntax.wrong_at);
-}
-
 std::string why_not_json(const Message& message) {
   const std::string type = message.properties.content_type.value_or("");
   if (!is_json_type(type) || is_other_charset(type)) return {};
   if (!is_plain(message.properties.content_encoding.value_or(""))) return {};
-  const std::string where = where_not_json(message.body.str());
-  return where.empty() ? "" : where + ": not JSON, which its content type " + shown(type) + " promises";
+  const std::string& body = message.body.str();
+  Syntax syntax;
+  if (Json::sax_parse(body, &syntax)) return {};
+  return place_in(body, syntax.wrong_at) + ": not JSON, which its content type " + shown(type) + " promises";
 }
 
 namespace {
+
+// {"retry_id", "version", "properties", "headers", "body_base64"}
+Json to_json(const Original& original) {
+  const Message& message = *original.message;
+  return {
+      {"retry_id", original.row.task.id.str()},
+      {"version", original.row.task.version},
+      {"properties", Json::parse(properties_to_json(message.properties), nullptr, false)},
+      {"headers", message.headers ? Json::parse(headers_to_json(*message.headers), nullptr, false) : Json()},
+      {"body_base64", to_base64(message.body)}};
+}
 
 constexpr int kMostIds = 4;  // ids tried for the new task
 // Of a body that is read and answered: in the buffers of the connection, here, in base64, as the text of the
@@ -695,7 +683,7 @@ Response edit_task(Context& context, const Call& call) {
   fields.check();
   const Original original = original_of(context, call);
   FieldErrors errors;
-  const MessagePtr message = edited_message(original, changes, context.reserved, errors);
+  const MessagePtr message = edited_message(original, changes, context.reserved_headers, errors);
   if (message == nullptr) throw Problem(errors);
   try {
     return tell(context, call, carry_out(context, original, message, call.by_hand(version, reason)),
@@ -709,9 +697,7 @@ Response edit_task(Context& context, const Call& call) {
 // The whole message, as JSON: what an editor shows.
 Response show_message(Context& context, const Call& call) {
   const Original found = original_of(context, call);
-  Response response = answer(200, to_json(found));
-  response.headers.emplace_back("ETag", etag(found.row.task));
-  return response;
+  return answer(200, to_json(found), {{"ETag", etag(found.row.task)}});
 }
 
 // Never as a page: a body is a stranger's text.

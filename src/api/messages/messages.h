@@ -31,23 +31,9 @@ struct ReadTask {
 ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
                    const ReservedHeaders& reserved, std::string_view who, FieldErrors& errors);
 
-// The bytes of `body` (text, or a value that becomes JSON) or `body_base64`; none: neither is given, or an
-// error.
-std::optional<std::string> read_body_bytes(Fields& fields);
-
 // Standard alphabet, with or without padding, no spaces. nullopt for anything else.
 std::optional<std::string> from_base64(std::string_view text);
 std::string to_base64(std::string_view bytes);
-
-// Headers that people set, in submitted and edited messages.
-// From the format of retry_current: JSON's types, and {"!i32": 5} for other types. Errors: for people.
-Result<Table> headers_of(const Json& json);
-// Why no message can have these headers; "" = one can.
-std::string why_no_headers(const Table& headers);
-
-// It means something to the broker or to Rung: no message may set it.
-bool is_reserved(std::string_view name, const ReservedHeaders& reserved);
-std::string reserved_text(std::string_view name);
 
 // What shall change. The properties stay.
 struct Changes {
@@ -66,9 +52,6 @@ struct Original {
 // Throws a 404: no such task, or its message has been deleted.
 Original read_original(MysqlStore& store, TaskId id);
 
-// {"retry_id", "version", "properties", "headers", "body_base64"}
-Json to_json(const Original& original);
-
 // The edited message; nullptr and errors if it cannot be sent: a reserved header, too large, invalid JSON, no
 // change at all. `reserved`: headers that may not change, because they mean something to the broker.
 MessagePtr edited_message(const Original& original, const Changes& changes, const ReservedHeaders& reserved,
@@ -84,8 +67,6 @@ struct Replacement {
 };
 Replacement replacement_of(MysqlStore& store, TaskId copy, const Message& edited);
 
-// "line 2, column 5": where the text is not JSON; "" = it is.
-std::string where_not_json(std::string_view text);
 // A message with this content type has JSON as its body: why it has not, with line and column; "" = it has,
 // or it need not.
 std::string why_not_json(const Message& message);

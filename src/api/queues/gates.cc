@@ -76,11 +76,7 @@ void refuse_name(Context& context, const std::string& queue) {
 }
 
 // The store refuses to count the tasks of a pattern.
-void refuse_pattern(MysqlStore& store, const std::string& queue) {
-  const auto count = store.count({.queue = queue}, 1);
-  if (!count && count.error().kind == Error::Kind::permanent) throw Problem(400, count.error().message);
-  need(count);
-}
+void refuse_pattern(MysqlStore& store, const std::string& queue) { need(store.count({.queue = queue}, 1)); }
 
 // The next probe of the queue's breaker is due now. Sidecars read that within a second.
 void probe_now(MysqlStore& store, const Call& call, const std::string& reason) {
@@ -272,14 +268,15 @@ Response pause_queue(Context& context, const Call& call) {
   if (lasts && until) fields.wrong("for", "cannot be combined with until");
   fields.check();
   refuse_name(context, call.id);
-  return answer(200, pause_json(context.reads.read_once([&](MysqlStore& store) {
-                  refuse_pattern(store, call.id);
-                  const EpochMs now = need(store.now());
-                  if (lasts) until = now + *lasts;
-                  if (until && *until <= now)
-                    throw Problem(400, format_utc(*until) + " UTC has passed: a pause ends in the future");
-                  return need(store.pause({call.id, until, call.who, reason}));
-                })));
+  const auto pause = [&](MysqlStore& store) {
+    refuse_pattern(store, call.id);
+    const EpochMs now = need(store.now());
+    if (lasts) until = now + *lasts;
+    if (until && *until <= now)
+      throw Problem(400, format_utc(*until) + " UTC has passed: a pause ends in the future");
+    return need(store.pause({call.id, until, call.who, reason}));
+  };
+  return answer(200, pause_json(context.read_filtered({.queue = call.id}, pause, false, true)));
 }
 
 // Ends the pause, and a consumer's retry-after that holds back the queue; with `probe` an open breaker does
@@ -291,7 +288,7 @@ Response resume_queue(Context& context, const Call& call) {
   const bool probe = fields.flag("probe").value_or(false);
   fields.check();
   refuse_name(context, call.id);
-  return answer(200, context.reads.read_once([&](MysqlStore& store) {
+  const auto resume = [&](MysqlStore& store) {
     const Resumed ended = need(store.resume(call.id, call.who, reason));
     if (!ended.any()) refuse_pattern(store, call.id);
     auto gate = gate_of(store, call.id);
@@ -304,7 +301,8 @@ Response resume_queue(Context& context, const Call& call) {
     json["state"] = gate ? gate->state : "flowing";
     json["held_by"] = gate ? Json(gate_text(*gate)) : Json();
     return json;
-  }));
+  };
+  return answer(200, context.read_filtered({.queue = call.id}, resume, false, true));
 }
 
 }  // namespace rung::api

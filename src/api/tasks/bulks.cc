@@ -259,20 +259,8 @@ Bulk find_bulk(MysqlStore& store, const Call& call) {
 
 // What a bulk does to each of its tasks: it takes the role that this takes for one.
 Action change_of(BulkAction action) {
-  switch (action) {
-    case BulkAction::cancel:
-      return Action::cancel;
-    case BulkAction::fire:
-      return Action::fire;
-    case BulkAction::redrive:
-      return Action::redrive;
-    case BulkAction::discard:
-      return Action::discard;
-    case BulkAction::succeed:
-    case BulkAction::fail:
-      break;
-  }
-  return Action::finish;
+  if (is_finish(action)) return Action::finish;
+  return std::ranges::find(kRights, to_word(action), &Right::word)->action;
 }
 
 // Throws a 403 if the bulk may concern other queues than the person's: each bulk names one queue then.
@@ -360,9 +348,7 @@ Response create_bulk(Context& context, const Call& call) {
         context.reads.result_of([&](MysqlStore& store) { return without_body(store, bulk); });
     if (left_out) json["without_body"] = *left_out;
   }
-  Response response = answer(202, json);
-  response.headers.emplace_back("Location", "/v1/bulks/" + std::to_string(made.id));
-  return response;
+  return answer(202, json, {{"Location", "/v1/bulks/" + std::to_string(made.id)}});
 }
 
 Response list_bulks(Context& context, const Call& call) {

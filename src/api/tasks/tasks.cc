@@ -148,9 +148,7 @@ Response show_task(Context& context, const Call& call) {
     return found;
   });
   if (!row) no_such_task(call);
-  Response response = answer(200, json);
-  response.headers.emplace_back("ETag", etag(row->task));
-  return response;
+  return answer(200, json, {{"ETag", etag(row->task)}});
 }
 
 // The headers that the message arrived with and that are not sent again. The earlier content of an edited

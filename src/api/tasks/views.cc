@@ -92,7 +92,7 @@ Json to_json(const AuditRow& row) {
           {"at", to_rfc3339(row.at)},
           {"who", row.who},
           {"what", row.what},
-          {"retry_id", row.task.str()},
+          {"retry_id", row.task.value == 0 ? Json(nullptr) : Json(row.task.str())},
           {"before", as_json(row.before)},
           {"after", as_json(row.after)},
           {"reason", text_or_null(row.reason)},
@@ -129,9 +129,7 @@ Response changed_task(Context& context, const Task& task, const Json& also) {
   const auto gate = context.reads.result_of([&](MysqlStore& store) { return holding_gate(store, task); });
   json["held"] = gate_json(gate.value_or(std::nullopt));
   json.update(also);
-  Response response = answer(200, json);
-  response.headers.emplace_back("ETag", etag(task));
-  return response;
+  return answer(200, json, {{"ETag", etag(task)}});
 }
 
 Problem refused_change(const Call& call, const Decision& decision, const Json& also) {
@@ -179,7 +177,6 @@ Json to_json(const AuditPage& page) {
   Json rows = Json::array();
   for (const AuditPage::Row& row : page.rows) {
     Json json = to_json(row.change);
-    if (row.change.task.value == 0) json["retry_id"] = nullptr;
     json["queue"] = text_or_null(row.queue);
     rows.push_back(std::move(json));
   }

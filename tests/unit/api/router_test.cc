@@ -29,8 +29,7 @@ class RouterTest : public testing::Test {
   static Request request(const std::string& method, const std::string& path) {
     Request r;
     r.method = method;
-    r.path = decode_path(path);
-    r.has_encoded_slash = has_encoded_slash(path);
+    read_target(path, r);
     return r;
   }
   Response call(const std::string& method, const std::string& path, const Pairs& query,
