@@ -49,9 +49,9 @@ TEST_F(JanitorStory, WithoutWorkItAsksOneThingTwiceASecond) {
   };
   const auto before = asked();
   world.loop.run_for(Ms{30'000});
-  EXPECT_EQ(asked(), (std::array{before[0] + 26, before[1] + 20, before[2] + 20}))
+  EXPECT_EQ(asked(), (std::array{before[0] + 28, before[1] + 20, before[2] + 20}))
       << "in turn, and each ten seconds a search for forgotten claims and one for queues of what awaits an "
-         "answer";
+         "answer, each 15 one for causes";
 }
 
 TEST_F(JanitorStory, WhatADeadOwnerLeftIsPublishedWhenItsConnectionMustBeDead) {
