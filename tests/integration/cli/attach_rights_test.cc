@@ -4,11 +4,6 @@
 namespace rung::cli {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 class AttachRights : public CliTest {
  protected:
   AttachRights() {

@@ -8,7 +8,6 @@ namespace rung::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::HasSubstr;
 
 // As the sidecar looks at its queues.
 rabbit::AttachedAnswer look_at(const BrokerOptions& options, const std::string& queue) {

@@ -6,9 +6,6 @@
 namespace rung::cli {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 using Words = std::vector<std::string>;
 
 class ByApiAnswers : public CliTest {

@@ -10,9 +10,6 @@ namespace rung::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 using Words = std::vector<std::string>;
 

@@ -5,7 +5,6 @@ namespace rung::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::HasSubstr;
 
 class CausesOfTasks : public CliTest {
  protected:
@@ -65,7 +64,7 @@ TEST_F(CausesOfTasks, PeopleSayWhatTheyAre) {
   EXPECT_EQ(rung_json({"causes", "ignore", cause})["state"], "ignored");
   EXPECT_THAT(
       db.value("SELECT detail FROM retry_events WHERE kind = 'cause_triaged' ORDER BY event_id DESC LIMIT 1"),
-      testing::ContainsRegex(who() + ": state 'ignored'"));
+      ContainsRegex(who() + ": state 'ignored'"));
   EXPECT_EQ(rung_json({"causes", "resolve", cause, "--note", "mended in 1.2"})["state"], "resolved");
   const std::string one = rung({"causes", cause}).out;
   EXPECT_THAT(one, HasSubstr("no stock"));

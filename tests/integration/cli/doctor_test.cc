@@ -6,9 +6,6 @@
 namespace rung::cli {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 class Doctor : public CliTest {
  protected:
   Doctor() {
@@ -118,7 +115,7 @@ TEST_F(Doctor, ACertificateThatExpiresSoon) {
   use(admin.url("guest", "guest"), db.url(), needed("RUNG_TEST_MANAGEMENT"), "classic",
       "http: { listen: \"127.0.0.1:8025\", cert: \"" + cert + "\", key: \"" + key + "\" }\n");
   make("1");
-  EXPECT_THAT(said("files.http_cert"), testing::ContainsRegex("^warn: .*cert.pem expires in (1d|23h)"));
+  EXPECT_THAT(said("files.http_cert"), ContainsRegex("^warn: .*cert.pem expires in (1d|23h)"));
   make("60");
   EXPECT_THAT(said("files.http_cert"), HasSubstr("ok: "));
 }

@@ -24,6 +24,13 @@
 namespace rung::cli {
 
 using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 // What the program prints for a moment ago, as a regular expression; on a busy machine a command takes
 // seconds.

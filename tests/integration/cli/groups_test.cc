@@ -7,8 +7,6 @@
 namespace rung::cli {
 namespace {
 
-using ::testing::HasSubstr;
-
 class Groups : public ::testing::Test {
  protected:
   Groups() {

@@ -10,8 +10,6 @@
 namespace rung::cli {
 namespace {
 
-using testing::HasSubstr;
-
 class Migrate : public CliTest {};
 
 TEST_F(Migrate, ASchemaOfALaterVersionIsRefusedAndTheErrorSaysWhatToDo) {

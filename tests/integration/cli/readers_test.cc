@@ -9,7 +9,6 @@ namespace rung::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::HasSubstr;
 
 class Readers : public CliTest {
  protected:

@@ -5,9 +5,6 @@ namespace rung::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class Stats : public CliTest {
  protected:

@@ -8,9 +8,6 @@ namespace rung::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::AllOf;
-using ::testing::AnyOf;
-using ::testing::HasSubstr;
 
 class Submit : public CliTest {
  protected:
