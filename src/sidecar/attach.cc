@@ -302,7 +302,7 @@ void AttachWatch::count(const bridge::WatchedQueues& watched, const rabbit::Vhos
     const auto it = published->find(one.queue);
     const rabbit::QueueFacts* facts = it == published->end() ? nullptr : seen->find(one.queue);
     // With priorities, later messages leave first.
-    const bool in_order = facts != nullptr && facts->arguments.find("x-max-priority") == std::string::npos;
+    const bool in_order = facts != nullptr && !facts->arguments.contains("x-max-priority");
     if (one.count && in_order) one.count->published = it->second;
   }
 }

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "plugin/broker.h"
@@ -45,8 +46,8 @@ inline constexpr double kLateSeconds[] = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 using Lateness = Histogram<kLateSeconds>;
 
 // By Recognized (src/bridge/intake/intake.h): in the log, in events and in the metrics.
-inline constexpr std::array<const char*, 5> kRecognizedWords{"duplicate", "repeat", "changed", "child",
-                                                             "elsewhere"};
+inline constexpr std::array<std::string_view, 5> kRecognizedWords{"duplicate", "repeat", "changed", "child",
+                                                                  "elsewhere"};
 
 // What is not counted by queue. Who does it counts it.
 struct Totals {
