@@ -19,7 +19,6 @@
 #include "src/api/base/query.h"
 #include "src/api/base/reads.h"
 #include "src/api/base/rights.h"
-#include "src/api/base/task_counter.h"
 #include "src/bridge/vitals.h"
 #include "src/core/base/time.h"
 #include "src/core/machine/machine.h"

@@ -1,11 +1,13 @@
 // What the handlers read and change: connections to the database for users' queries, separate from the
-// flow's, and the way to the bridge. Thread: any.
+// flow's, the way to the bridge, and counts that take long. Thread: any.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -142,6 +144,45 @@ class Writes {
   const Ms reply_timeout_;
   // Bytes of unanswered calls, including those whose caller no longer waits. Shared with the callbacks.
   std::shared_ptr<std::atomic<std::int64_t>> waiting_ = std::make_shared<std::atomic<std::int64_t>>(0);
+};
+
+struct TaskCount {
+  std::vector<QueueStat> queues;  // by queue and state, as in retry_by_queue
+  // When the count of the ended ones began, by the callers' `now`. None: not all are counted yet, so there
+  // are more.
+  std::optional<EpochMs> ended_at;
+};
+
+// Counts tasks by queue and state. Open tasks are counted each time. Ended ones are most rows, and a hundred
+// million of them take minutes: they are counted in pieces, and callers get the last complete count. Thread:
+// any. One caller counts ended tasks at a time; another one waits for it as long as it would itself count.
+class TaskCounter {
+ public:
+  static constexpr int kPiece = 50'000;              // tasks; 30 to 100 ms of the database
+  static constexpr Ms kAll{std::chrono::hours{24}};  // enough to count all
+
+  // `piece`: for tests. REQUIRES: `clock` outlives it.
+  explicit TaskCounter(const Clock& clock, int piece = kPiece) : clock_(clock), piece_(piece) {}
+
+  // Counts ended tasks until all are counted, or for `most` and a piece more: with few of them the result is
+  // of now, with many several calls make the next complete count. Throws the store's errors.
+  TaskCount count(MysqlStore& store, EpochMs now, Ms most);
+
+ private:
+  using Ended = std::map<std::pair<std::string, State>, std::int64_t>;
+  void count_ended(MysqlStore& store, EpochMs now, BootMs until);
+  bool count_piece(MysqlStore& store);  // whether it was the last one
+
+  const Clock& clock_;
+  const int piece_;
+  std::mutex mutex_;
+  std::condition_variable free_;
+  bool counting_ = false;            // guarded by mutex_
+  Ended so_far_;                     // guarded by mutex_
+  Ended whole_;                      // the last complete count; guarded by mutex_
+  std::optional<EpochMs> ended_at_;  // when it began; guarded by mutex_
+  EndedPlace place_;                 // of the one who counts
+  std::optional<EpochMs> begun_at_;  // of the one who counts; none: a count begins
 };
 
 // An answer that many ask for, read on a thread of its own: anew if it is older than `kept`, and than `share`
