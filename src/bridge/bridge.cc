@@ -229,7 +229,7 @@ void Bridge::publish_until(BootMs deadline) {
 
 void Bridge::record(const char* kind, const std::string& subject, const std::string& detail) {
   const auto work = [node = shards_.node(), event = SystemEvent{kind, subject, detail}](Store& store) {
-    return store.record_event(node, event);
+    store.record_event(node, event);
   };
   jobs_->submit<void>(Lane::upkeep, work, [](const Result<void>& done) {
     if (!done) log::warn("event not recorded", {{"reason", done.error().message}});

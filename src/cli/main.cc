@@ -96,6 +96,8 @@ int main(int argc, char** argv) {
   } catch (const rung::cli::Failed& e) {
     // Without a text it has been told.
     return *e.what() == '\0' ? e.exit : rung::cli::report_error(e.exit, e.what());
+  } catch (const rung::StoreError& e) {
+    return rung::cli::report_error(e.error);
   } catch (const std::exception& e) {  // out of memory, or an unexpected exception of a library
     return rung::cli::report_error(rung::cli::kUserError, e.what());
   }

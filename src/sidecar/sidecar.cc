@@ -118,7 +118,7 @@ std::string slow_reload(const std::string& path, Ms since) {
 // All our connections use one address.
 StoreOptions with_one_address(StoreOptions options, const Clock& clock) {
   options.causes = std::make_shared<CauseBook>(options.cause_rules);
-  auto addresses = mysql_addresses(options, clock);
+  auto addresses = result_of([&] { return mysql_addresses(options, clock); });
   if (!addresses) return options;  // open() reports why
   options.addresses = *std::move(addresses);
   options.addresses->on_change([](const std::string& address, const std::string& passed_over) {
@@ -129,7 +129,7 @@ StoreOptions with_one_address(StoreOptions options, const Clock& clock) {
 }
 
 void warn_of_risks(MysqlStore& store) {
-  const auto variables = store.server_variables();
+  const auto variables = result_of([&] { return store.server_variables(); });
   if (!variables) return;  // `rung doctor` reports why
   for (const ServerRisk& risk : server_risks(*variables))
     log::warn("risky database server setting", {{"check", risk.name}, {"is", risk.what}, {"mend", risk.fix}});
@@ -148,36 +148,35 @@ class RunStores {
         silence_(silence),
         fatal_(std::move(fatal)) {}
 
-  // For the flow: these connections hold locks that others wait for.
-  Result<std::unique_ptr<MysqlStore>> open() { return checked(open_mysql_store(options_, clock_, silence_)); }
+  // Throw StoreError. For the flow: these connections hold locks that others wait for.
+  std::unique_ptr<MysqlStore> open() { return checked(open_mysql_store(options_, clock_, silence_)); }
   // For user queries: nobody waits for their locks, and no caller waits `timeout` or longer.
-  Result<std::unique_ptr<MysqlStore>> open_reader(Ms timeout) {
+  std::unique_ptr<MysqlStore> open_reader(Ms timeout) {
     StoreOptions options = options_;
     options.timeout = std::max(std::min(options.timeout, timeout), Ms{1000});
     return checked(open_mysql_store(options, clock_));
   }
 
  private:
-  Result<std::unique_ptr<MysqlStore>> checked(Result<std::unique_ptr<MysqlStore>> store) {
-    if (!store) return store;
+  std::unique_ptr<MysqlStore> checked(std::unique_ptr<MysqlStore> store) {
     const std::lock_guard lock(mutex_);
     if (ready_) return store;
-    if (auto made = prepare(**store); !made) {
+    try {
+      prepare(*store);
+    } catch (const StoreError& e) {
       // A missing right may be granted while we wait; start.wait limits the wait.
-      if (!made.error().is_transient()) fatal_(made.error().message);
-      return tl::unexpected(made.error());
+      if (!e.error.is_transient()) fatal_(e.error.message);
+      throw;
     }
     ready_ = true;
     return store;
   }
 
-  Result<void> prepare(MysqlStore& store) const {
+  void prepare(MysqlStore& store) const {
     warn_of_risks(store);
     if (!options_.migrate) return store.check_schema();
-    const auto created = store.migrate();
-    if (!created) return tl::unexpected(created.error());
-    if (!created->empty()) log::info("schema migrated", {{"created", *created}});
-    return {};
+    const std::string created = store.migrate();
+    if (!created.empty()) log::info("schema migrated", {{"created", created}});
   }
 
   const StoreOptions options_;

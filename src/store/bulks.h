@@ -131,7 +131,7 @@ struct SentCounts {  // without what was withdrawn
 };
 SentCounts count(const std::vector<SentTask>& sent);
 // What is known of their queues.
-Result<AttachmentRecords> attachments_of(Store& store, const std::vector<SentTask>& sent);
+AttachmentRecords attachments_of(Store& store, const std::vector<SentTask>& sent);
 // When it was read, at the latest: as delivered where nobody has counted. None: not delivered, or not read.
 std::optional<EpochMs> when_read(const SentTask& task, const AttachmentRecords& records);
 // Why some have not been read: "queue orders has no consumer, ..."; "" = they have, as far as is known.

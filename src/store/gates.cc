@@ -44,10 +44,8 @@ std::optional<Pause> hold_in_force(const GateState& state, EpochMs now) {
   return Pause{state.queue, hold->since, hold->until, "retry-after", hold->reason, "", false};
 }
 
-Result<GateState> Store::change_gate(const std::string& queue, const GateChange& change) {
-  auto changed = change_gates({{queue}, change});
-  if (!changed) return tl::unexpected(changed.error());
-  return std::move(changed->front());
+GateState Store::change_gate(const std::string& queue, const GateChange& change) {
+  return change_gates({{queue}, change}).at(0);
 }
 
 AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, const std::string& reason,

@@ -35,14 +35,11 @@ std::optional<BrokerPlace> place_from_text(std::string_view text) {
   return place;
 }
 
-Result<Ownership> read(Store& store, std::string_view id_if_none, std::string_view place_if_none) {
-  auto id = store.setting(kId, id_if_none);
-  if (!id) return tl::unexpected(id.error());
-  const auto serves = store.setting(kServes, place_if_none);
-  if (!serves) return tl::unexpected(serves.error());
-  Ownership ownership{*std::move(id), std::nullopt};
+Ownership read(Store& store, std::string_view id_if_none, std::string_view place_if_none) {
+  Ownership ownership{store.setting(kId, id_if_none), std::nullopt};
+  const std::string serves = store.setting(kServes, place_if_none);
   // A text that somebody else wrote is a place that no broker is.
-  if (!serves->empty()) ownership.serves = place_from_text(*serves).value_or(BrokerPlace{*serves, "", ""});
+  if (!serves.empty()) ownership.serves = place_from_text(serves).value_or(BrokerPlace{serves, "", ""});
   return ownership;
 }
 
@@ -57,18 +54,18 @@ std::string to_text(const BrokerPlace& place) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // names are bytes of the broker's users
 }
 
-Result<Ownership> read_ownership(Store& store, const std::optional<BrokerPlace>& if_none) {
+Ownership read_ownership(Store& store, const std::optional<BrokerPlace>& if_none) {
   auto there = look_at_ownership(store);  // nearly always complete: then nothing is written
-  if (!there || (!there->database.empty() && (there->serves || !if_none))) return there;
+  if (!there.database.empty() && (there.serves || !if_none)) return there;
   return read(store, new_id(), if_none ? to_text(*if_none) : "");
 }
 
-Result<Ownership> look_at_ownership(Store& store) { return read(store, "", ""); }
+Ownership look_at_ownership(Store& store) { return read(store, "", ""); }
 
-Result<std::string> change_ownership(Store& store, const BrokerPlace& place) {
+std::string change_ownership(Store& store, const BrokerPlace& place) {
   std::string id = new_id();
-  if (auto done = store.set_setting(kId, id); !done) return tl::unexpected(done.error());
-  if (auto done = store.set_setting(kServes, to_text(place)); !done) return tl::unexpected(done.error());
+  store.set_setting(kId, id);
+  store.set_setting(kServes, to_text(place));
   return id;
 }
 

@@ -24,11 +24,11 @@ std::string to_text(const BrokerPlace& place);
 
 // Creates the id if there is none; remembers `if_none` if the database serves no place yet. Concurrent calls
 // get the same answer.
-Result<Ownership> read_ownership(Store& store, const std::optional<BrokerPlace>& if_none);
+Ownership read_ownership(Store& store, const std::optional<BrokerPlace>& if_none);
 // Changes nothing.
-Result<Ownership> look_at_ownership(Store& store);
+Ownership look_at_ownership(Store& store);
 // Gives the database a new id, so that no copy of it is taken for it, and this place. Returns the id.
-Result<std::string> change_ownership(Store& store, const BrokerPlace& place);
+std::string change_ownership(Store& store, const BrokerPlace& place);
 
 // Why an instance must not serve the reported place with this database, and what to do; "" = it may, as far
 // as is known. REQUIRES: report.asked_for is the database's id.

@@ -171,10 +171,10 @@ bool is_withdrawn(const SentTask& task) {
          (task.state == State::cancelled || task.state == State::discarded || succeeded_unsent);
 }
 
-Result<AttachmentRecords> attachments_of(Store& store, const std::vector<SentTask>& sent) {
+AttachmentRecords attachments_of(Store& store, const std::vector<SentTask>& sent) {
   std::set<std::string> queues;
   for (const SentTask& task : sent) queues.insert(task.queue);
-  if (queues.empty()) return AttachmentRecords{};
+  if (queues.empty()) return {};
   return store.attachments(std::vector<std::string>(queues.begin(), queues.end()));
 }
 

@@ -214,7 +214,7 @@ class Application {
     read(tables_.lock(fence, ids()));
     std::vector<Decision> decisions = ask_all(decide);
     if (step != nullptr && !tables_.step_bulk(*step, counts(decisions)))
-      throw Abort{{Error::Kind::permanent, std::string(kNotItsRunner)}};
+      throw StoreError({Error::Kind::permanent, std::string(kNotItsRunner)});
     tables_.write_tasks(changed_tasks());
     if (step != nullptr && step->keeps_sent) keep_sent(*step, decisions);
     write_records();
@@ -388,8 +388,8 @@ void failpoints(std::span<const Event> events, std::string_view when) {
 
 }  // namespace
 
-Result<std::vector<Inserted>> TaskWriter::insert(std::span<const NewTask> tasks, const Fence& fence) {
-  if (tasks.empty()) return std::vector<Inserted>{};
+std::vector<Inserted> TaskWriter::insert(std::span<const NewTask> tasks, const Fence& fence) {
+  if (tasks.empty()) return {};
   IntakeWriter intake(*this, *book_, tasks);
   bool repeated = false;
   std::vector<Inserted> inserted;
@@ -406,16 +406,16 @@ Result<std::vector<Inserted>> TaskWriter::insert(std::span<const NewTask> tasks,
       inserted = intake.run(held, fence, doubts_ > 0);
     }
   };
-  auto done = transaction(body, "insert");
+  auto done = result_of([&] { transaction(body, "insert"); });
   if (doubts_ > 0) --doubts_;
-  if (!done) return tl::unexpected(std::move(done).error());
+  or_throw(std::move(done));
   book_->stored(intake.causes().fresh());
   return inserted;
 }
 
-Result<std::vector<Decision>> TaskWriter::write(std::span<const Event> events, const Fence& fence,
-                                                const Decider& decide, const BulkStep* step, Claims* claims) {
-  if (events.empty()) return std::vector<Decision>{};
+std::vector<Decision> TaskWriter::write(std::span<const Event> events, const Fence& fence,
+                                        const Decider& decide, const BulkStep* step, Claims* claims) {
+  if (events.empty()) return {};
   const bool all_expected =  // of a bulk none is: its events are by hand
       std::ranges::all_of(events, [](const Event& e) { return e.expected != nullptr && !e.by_hand; });
   const Fence needed =
@@ -452,29 +452,26 @@ Result<std::vector<Decision>> TaskWriter::write(std::span<const Event> events, c
     if (claims != nullptr) read_messages(first_claimed(*decided, claims->most_bytes), claims->messages);
     failpoints(events, ".before_commit");
   };
-  auto done = transaction(body, {});
+  auto done = result_of([&] { transaction(body, {}); });
   if (unread_at && tries > 1) unread_backoff_ = kUnreadBackoff;
-  if (!done) return tl::unexpected(std::move(done).error());
+  or_throw(std::move(done));
   book_->stored(fresh);
   failpoints(events, ".after_commit");
   return *std::move(decided);
 }
 
-Result<Claimed> TaskWriter::claim(std::span<const Event> events, const Fence& fence, const Decider& decide,
-                                  std::size_t most_bytes) {
+Claimed TaskWriter::claim(std::span<const Event> events, const Fence& fence, const Decider& decide,
+                          std::size_t most_bytes) {
   Claims claims{most_bytes};
   auto decisions = write(events, fence, decide, nullptr, &claims);
-  if (!decisions) return tl::unexpected(std::move(decisions).error());
-  return Claimed{*std::move(decisions), std::move(claims.messages)};
+  return {std::move(decisions), std::move(claims.messages)};
 }
 
-Result<void> TaskWriter::write_claims(std::span<const TaskId> ids) {
+void TaskWriter::write_claims(std::span<const TaskId> ids) {
   std::vector<Event> events;
   events.reserve(ids.size());
   for (const TaskId id : ids) events.push_back({id, event::Claim{}});
-  auto written = write(events, Fence{}, keep_short_claim, nullptr, nullptr);
-  if (!written) return tl::unexpected(written.error());
-  return {};
+  write(events, Fence{}, keep_short_claim, nullptr, nullptr);
 }
 
 }  // namespace rung

@@ -22,11 +22,7 @@
 
 namespace rung {
 
-// Thrown inside a transaction: undo it and return this error.
-struct Abort {
-  Error error;
-};
-// Thrown inside a transaction: another writer was first; undo it and repeat it.
+// Thrown inside a transaction: another writer was first; undo it and repeat it. (A StoreError: undo it.)
 struct Again {
   std::string why;
 };
@@ -92,17 +88,17 @@ struct NewRow {
 };
 
 // A database reads, locks and writes rows, and decides nothing. Everything but transaction() and
-// short_claims_from() is called inside a transaction, whose rows stay locked until it ends. Errors are
-// thrown: Abort, Again, and the database's own, which transaction() turns into an Error. A write may wait
-// until the commit, and its error with it. REQUIRES: the caller throws Abort or Again only before its first
-// write, because the memory store cannot undo one.
+// short_claims_from() is called inside a transaction, whose rows stay locked until it ends. Thrown are
+// StoreError, Again, and the database's own errors, of which transaction() makes a StoreError. A write may
+// wait until the commit, and its error with it. REQUIRES: the caller throws only before its first write,
+// because the memory store cannot undo one.
 class Tables {
  public:
   virtual ~Tables() = default;
 
   // Runs `body` in one transaction, and repeats it a few times after Again and what means the same to the
   // database. `name`: of its failpoints, NAME.before_commit and NAME.after_commit.
-  virtual Result<void> transaction(const std::function<void()>& body, std::string_view name) = 0;
+  virtual void transaction(const std::function<void()>& body, std::string_view name) = 0;
 
   // Those of its leases that the node of `fence` holds. They cannot be taken from it until the end.
   virtual std::vector<Lease> share_leases(const Fence& fence) = 0;
@@ -173,14 +169,14 @@ class TaskWriter : public Store, protected Tables {
  public:
   explicit TaskWriter(std::shared_ptr<CauseBook> book) : book_(std::move(book)) {}
 
-  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
-  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step = nullptr) override {
+  std::vector<Inserted> insert(std::span<const NewTask> tasks, const Fence& fence) override;
+  std::vector<Decision> apply(std::span<const Event> events, const Fence& fence, const Decider& decide,
+                              const BulkStep* step = nullptr) override {
     return write(events, fence, decide, step, nullptr);
   }
-  Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
-                        std::size_t most_bytes) override;
-  Result<void> write_claims(std::span<const TaskId> ids) override;
+  Claimed claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                std::size_t most_bytes) override;
+  void write_claims(std::span<const TaskId> ids) override;
 
  protected:
   const std::shared_ptr<CauseBook> book_;
@@ -190,8 +186,8 @@ class TaskWriter : public Store, protected Tables {
     std::size_t most_bytes;
     std::vector<StoredMessage> messages = {};
   };
-  Result<std::vector<Decision>> write(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step, Claims* claims);
+  std::vector<Decision> write(std::span<const Event> events, const Fence& fence, const Decider& decide,
+                              const BulkStep* step, Claims* claims);
 
   int doubts_ = 0;          // number of insert() calls that still look for existing rows first
   int unread_backoff_ = 0;  // number of apply() calls of confirms that still read the rows

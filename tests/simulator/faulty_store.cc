@@ -52,65 +52,65 @@ std::optional<Error> FaultyStore::arrive() {
   return Error{Error::Kind::transient, "deadlock: rolled back"};
 }
 
-std::optional<Error> FaultyStore::before_call() {
-  if (in_call_) return std::nullopt;
+void FaultyStore::before_call() {
+  if (in_call_) return;
   plan_ = draw();
   travel(plan_.there, true);
-  auto error = arrive();
-  if (error) travel(plan_.back, false);
-  return error;
+  if (auto error = arrive()) {
+    travel(plan_.back, false);
+    throw StoreError(*std::move(error));
+  }
 }
 
-std::optional<Error> FaultyStore::after_call() {
-  if (in_call_) return std::nullopt;
+void FaultyStore::after_call() {
+  if (in_call_) return;
   if (deps_.step) deps_.step();
   travel(plan_.back, false);
-  if (plan_.answer_lost) return Error{Error::Kind::transient, "the database's answer was lost"};
-  return std::nullopt;
+  if (plan_.answer_lost) throw StoreError({Error::Kind::transient, "the database's answer was lost"});
 }
 
 template <typename F>
 auto FaultyStore::call(F body) -> decltype(body()) {
-  if (auto error = before_call()) return tl::unexpected(*std::move(error));
+  before_call();
   in_call_ = true;
-  auto out = body();
+  auto out = result_of(body);
   in_call_ = false;
-  if (auto error = after_call()) return tl::unexpected(*std::move(error));
-  return out;
+  after_call();
+  return or_throw(std::move(out));
 }
 
-Result<EpochUs> FaultyStore::clock() {
-  return call([&]() -> Result<EpochUs> { return EpochUs{deps_.world.wall->us()}; });
+EpochUs FaultyStore::clock() {
+  return call([&] { return EpochUs{deps_.world.wall->us()}; });
 }
 
-Result<std::vector<Inserted>> FaultyStore::insert(std::span<const NewTask> tasks, const Fence& fence) {
+std::vector<Inserted> FaultyStore::insert(std::span<const NewTask> tasks, const Fence& fence) {
   return call([&] {
     auto answers = MemoryStore::insert(tasks, fence);
-    if (answers) deps_.watcher.inserted(tasks, *answers, fence);
+    deps_.watcher.inserted(tasks, answers, fence);
     return answers;
   });
 }
 
-Result<std::vector<Decision>> FaultyStore::apply(std::span<const Event> events, const Fence& fence,
-                                                 const Decider& decide, const BulkStep* step) {
+std::vector<Decision> FaultyStore::apply(std::span<const Event> events, const Fence& fence,
+                                         const Decider& decide, const BulkStep* step) {
   return call([&] {
     auto decisions = MemoryStore::apply(events, fence, decide, step);
-    if (decisions) deps_.watcher.applied(events, *decisions, fence);
+    deps_.watcher.applied(events, decisions, fence);
     return decisions;
   });
 }
 
-Result<Claimed> FaultyStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
-                                   std::size_t most_bytes) {
+Claimed FaultyStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                           std::size_t most_bytes) {
   return call([&] {
     auto claimed = MemoryStore::claim(claims, fence, decide, most_bytes);
-    if (claimed) deps_.watcher.applied(claims, claimed->decisions, fence);
+    deps_.watcher.applied(claims, claimed.decisions, fence);
     return claimed;
   });
 }
 
-Result<void> FaultyStore::write_claims(std::span<const TaskId> ids) {
-  return call([&] { return MemoryStore::write_claims(ids); });
+void FaultyStore::write_claims(std::span<const TaskId> ids) {
+  call([&] { MemoryStore::write_claims(ids); });
 }
 
 }  // namespace rung::sim

@@ -52,13 +52,13 @@ class FaultyStore final : public MemoryStore {
   // Whose calls come from now on.
   void serve(std::weak_ptr<Attempt> attempt) { attempt_ = std::move(attempt); }
 
-  Result<EpochUs> clock() override;
-  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
-  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step) override;
-  Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
-                        std::size_t most_bytes) override;
-  Result<void> write_claims(std::span<const TaskId> ids) override;
+  EpochUs clock() override;
+  std::vector<Inserted> insert(std::span<const NewTask> tasks, const Fence& fence) override;
+  std::vector<Decision> apply(std::span<const Event> events, const Fence& fence, const Decider& decide,
+                              const BulkStep* step) override;
+  Claimed claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                std::size_t most_bytes) override;
+  void write_claims(std::span<const TaskId> ids) override;
 
  private:
   struct Plan {  // of one call
@@ -69,8 +69,8 @@ class FaultyStore final : public MemoryStore {
   // Waits. `server`: also if the process is gone or paused meanwhile.
   void travel(Us time, bool server);
   std::optional<Error> arrive();
-  std::optional<Error> before_call() override;
-  std::optional<Error> after_call() override;
+  void before_call() override;
+  void after_call() override;
   // For those that the memory store doesn't do in a call of its own, and those that are watched.
   template <typename F>
   auto call(F body) -> decltype(body());

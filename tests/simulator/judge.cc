@@ -46,7 +46,7 @@ std::int64_t Judge::next_due(const Facts::Arrival& arrival, std::int64_t from_us
 void Judge::failed(const Message& delivery, const std::string& named, std::optional<Ms> delay, bool never) {
   const TaskId id = *id_of(delivery);
   const auto row = store_->find(id);
-  const std::string queue = named.empty() && *row ? (*row)->task.queue : named;
+  const std::string queue = named.empty() && row ? row->task.queue : named;
   const int attempt = int_header(delivery, header::kAttempt);
   Facts& facts = facts_[id];
   // Somebody else delivered a parked copy: it begins again on the first level.
@@ -143,23 +143,22 @@ bool Judge::is_paused(const std::string& queue) const {
   if (since == paused_.end() || now - since->second < kUntilPaused) return false;
   if (world_.troubles.any_in(std::max<Us>(now - kCalm, 0), now)) return false;
   const auto pauses = store_->pauses();
-  return std::ranges::any_of(*pauses, [&](const Pause& one) { return one.queue == queue && !one.over; });
+  return std::ranges::any_of(pauses, [&](const Pause& one) { return one.queue == queue && !one.over; });
 }
 
 bool Judge::is_probe(TaskId id, int attempt) const {
   const auto row = store_->find(id);
-  return *row && (*row)->task.attempt == attempt && (*row)->task.probe != 0;
+  return row && row->task.attempt == attempt && row->task.probe != 0;
 }
 
 // A failure that no delivery of ours precedes proves nothing, unless it is a child of one.
 void Judge::judge_holds(const Facts& facts) {
   constexpr std::string_view kTask = "task ";
-  const auto states = store_->gate_states();
-  for (const GateState& state : *states) {
+  for (const GateState& state : store_->gate_states()) {
     if (!state.retry_after || !state.retry_after->reason.starts_with(kTask)) continue;
     const std::string& reason = state.retry_after->reason;
     const auto id = TaskId::parse(reason.substr(kTask.size(), reason.find(' ', kTask.size()) - kTask.size()));
-    const auto row = id ? *store_->find(*id) : std::nullopt;
+    const auto row = id ? store_->find(*id) : std::nullopt;
     if (row && row->task.attempt == 0 && row->task.parent.value == 0)
       return broken("a message holds back its queue only with proof: " + state.queue, facts.message);
   }
@@ -188,8 +187,8 @@ void Judge::judge_gates(const Facts& facts, const Task& task) {
   }
   if (!gate.breaker || task.probe != 0) return;
   const auto states = store_->gate_states();
-  const auto state = std::ranges::find(*states, task.queue, &GateState::queue);
-  if (state == states->end() || !is_closed_gate(state->breaker)) return;
+  const auto state = std::ranges::find(states, task.queue, &GateState::queue);
+  if (state == states.end() || !is_closed_gate(state->breaker)) return;
   if (by_db - state->breaker.opened_at > Ms{kUntilPaused / kMs})
     broken("no attempt behind a gate: the breaker is open, and it is no probe", facts.message);
 }
@@ -203,7 +202,7 @@ bool Judge::holds_lease(int node, std::optional<int> shard) {
   }
   const EpochMs now = world_.db->now();
   const auto rows = store_->shards();
-  return std::ranges::any_of(*rows, [&](const ShardRow& row) {
+  return std::ranges::any_of(rows, [&](const ShardRow& row) {
     return row.owner == node && row.expires_at && *row.expires_at > now && (!shard || row.shard == *shard);
   });
 }
@@ -344,7 +343,7 @@ void Judge::judge_confirm(const Facts& facts, const Task& task, int node) {
     return broken("a row leaves publishing by the confirm of its own attempt", facts.message);
   if (facts.claims.empty() || facts.claims.back().node == node) return;
   const auto shards = store_->shards();
-  const ShardRow& shard = (*shards)[static_cast<std::size_t>(task.shard)];
+  const ShardRow& shard = shards[static_cast<std::size_t>(task.shard)];
   const Facts::Claim& claim = facts.claims.back();
   if (shard.owner == claim.node && shard.epoch == claim.epoch && holds_lease(claim.node, task.shard))
     broken("a confirm does not end what another instance may still publish", facts.message);

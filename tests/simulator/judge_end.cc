@@ -38,15 +38,15 @@ std::vector<TaskId> Judge::judge_ended(EpochMs before) {
     const auto& [id, facts] = known;
     const auto row = store_->find(id);
     const auto entry = entries_.find(facts.message);
-    if (!*row) {
+    if (!row) {
       if (entry != entries_.end()) broken("nothing is lost: its row is gone", facts.message);
       return true;  // a late answer to a task that was forgotten
     }
-    const Task& task = (*row)->task;
+    const Task& task = row->task;
     if (!task.finished_at || *task.finished_at >= before) return false;
     if (task.next_at) return false;  // the copy of a parked one is owed: faults may delay it for long
-    judge_row(**row, facts, "");
-    judge_history(**row, facts);
+    judge_row(*row, facts, "");
+    judge_history(*row, facts);
     if (task.state == State::parked) {
       parked.push_back(id);
       return false;
@@ -63,9 +63,9 @@ void Judge::judge_message(int number, const Entry& entry, const std::string& dea
   if (entry.tasks.empty()) return broken("nothing is lost: it was accepted and has no row", number);
   for (const TaskId id : entry.tasks) {
     const auto row = store_->find(id);
-    if (!*row) return broken("nothing is lost: its row is gone", number);
-    judge_row(**row, facts_.at(id), dead_queue);
-    judge_history(**row, facts_.at(id));
+    if (!row) return broken("nothing is lost: its row is gone", number);
+    judge_row(*row, facts_.at(id), dead_queue);
+    judge_history(*row, facts_.at(id));
   }
 }
 
@@ -117,7 +117,7 @@ void Judge::judge_history(const TaskRow& row, const Facts& facts) {
   const auto history = store_->history(row.task.id);
   for (const auto& [attempt, arrivals] : facts.arrivals) {
     const bool told = std::ranges::any_of(
-        *history, [&, n = attempt](const AttemptRow& r) { return r.attempt.attempt == n; });
+        history, [&, n = attempt](const AttemptRow& r) { return r.attempt.attempt == n; });
     if (!arrivals.empty() && !told)
       return broken("history is what happened: attempt " + std::to_string(attempt) + " is missing",
                     facts.message);
@@ -126,7 +126,7 @@ void Judge::judge_history(const TaskRow& row, const Facts& facts) {
     const auto found = words.find(attempt);
     return found != words.end() && found->second;
   };
-  for (const AttemptRow& told : *history) {
+  for (const AttemptRow& told : history) {
     const Attempt& attempt = told.attempt;
     const int n = attempt.attempt;
     const auto arrivals = facts.arrivals.find(n);
@@ -148,18 +148,17 @@ std::vector<std::string> Judge::rows_of(int message) {
   std::vector<std::string> out;
   for (const TaskId id : tasks_of(message)) {
     const auto row = store_->find(id);
-    if (!*row) continue;
-    const Task& task = (*row)->task;
+    if (!row) continue;
+    const Task& task = row->task;
     const auto shards = store_->shards();
-    const ShardRow& shard = (*shards)[static_cast<std::size_t>(task.shard)];
+    const ShardRow& shard = shards[static_cast<std::size_t>(task.shard)];
     out.push_back("its shard is node " + std::to_string(shard.owner) + "'s, epoch " +
                   std::to_string(shard.epoch));
     out.push_back("row " + id.str() + ": " + std::string(to_word(task.state)) + ", attempt " +
                   std::to_string(task.attempt) + ", level " + std::to_string(task.level) + ", shard " +
                   std::to_string(task.shard) + ", queue " + task.queue +
                   (task.next_at ? ", next " + format_utc(*task.next_at) : "") + ", " + task.last_error);
-    const auto history = store_->history(id);
-    for (const AttemptRow& attempt : *history) out.push_back("  " + times(attempt.attempt));
+    for (const AttemptRow& attempt : store_->history(id)) out.push_back("  " + times(attempt.attempt));
   }
   return out;
 }

@@ -19,8 +19,8 @@ void Judge::written(const std::string& node, std::uint64_t connection, const Out
            std::to_string(connection);
   });
   const auto nodes = store_->nodes();
-  const auto row = std::ranges::find(*nodes, node, &NodeRow::name);
-  if (row == nodes->end() || !holds_lease(row->id, std::nullopt))
+  const auto row = std::ranges::find(nodes, node, &NodeRow::name);
+  if (row == nodes.end() || !holds_lease(row->id, std::nullopt))
     return broken("nobody publishes without a lease: " + node, number);
   if (!id || !facts_.contains(*id) || outgoing.exchange == "rung.parked") return;
   Facts& facts = facts_[*id];
@@ -122,8 +122,7 @@ void Judge::judge_arrival(TaskId id, Facts& facts, const Message& message, std::
   std::int64_t due = cause == facts.may_be.end() ? 0 : cause->second;
   for (const std::int64_t by_hand : facts.by_hand_us) due = std::min(due, by_hand);
   if (facts.failed_by_hand) due = 0;
-  const auto history = store_->history(id);
-  for (const AttemptRow& row : *history) {
+  for (const AttemptRow& row : store_->history(id)) {
     if (row.attempt.attempt == attempt) due = std::max(due, row.attempt.due_at.ms * kMs);
   }
   const auto claim = std::ranges::find(facts.claims, attempt, &Facts::Claim::attempt);
@@ -178,7 +177,7 @@ void Judge::acked(const std::string& inlet, const Message& message) {
 bool Judge::is_for(int message, const std::string& queue) const {
   return std::ranges::any_of(tasks_of(message), [&](TaskId id) {
     const auto row = store_->find(id);
-    return *row && (*row)->task.queue == queue;
+    return row && row->task.queue == queue;
   });
 }
 

@@ -56,8 +56,7 @@ void Judge::judge_canary(const CarefulRedrive& redrive) {
     any = any || came;
     if (!came && !facts.given_up)
       return broken("the others follow a canary that was sent: one of it was not", facts.message);
-    const auto history = store_->history(id);
-    for (const AttemptRow& row : *history) {
+    for (const AttemptRow& row : store_->history(id)) {
       const bool failed =
           row.attempt.outcome != Outcome::pending && row.attempt.outcome != Outcome::succeeded;
       if (calm && row.attempt.attempt == attempt && failed && row.attempt.outcome_at &&

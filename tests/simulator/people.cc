@@ -98,8 +98,8 @@ void People::discard(TaskId id) {
 void People::by_hand(TaskId id, const Happening& what) {
   const Event event{id, what, ByHand{"bob (cli)", {}}};
   const auto done = store_->apply({&event, 1}, Fence{}, decider(world_.rules), nullptr);
-  judge_.applied({&event, 1}, *done, Fence{});
-  judge_.answered(id, what, done->front());
+  judge_.applied({&event, 1}, done, Fence{});
+  judge_.answered(id, what, done.front());
 }
 
 void People::bulk() {
@@ -111,7 +111,7 @@ void People::bulk() {
   asked.who = "ann";
   asked.rate = dice_.one_in(2) ? static_cast<double>(dice_.between(1, 50)) : 0;
   const Bulk bulk = begin(asked);
-  const auto set = [this, id = bulk.id](BulkState state) { (void)store_->set_bulk({id, state}); };
+  const auto set = [this, id = bulk.id](BulkState state) { store_->set_bulk({id, state}); };
   if (dice_.one_in(2)) {
     world_.events.after(dice_.between(1, 3000) * kMs, nullptr, [set] { set(BulkState::paused); });
     const bool aborts = dice_.one_in(3);
@@ -121,18 +121,17 @@ void People::bulk() {
 }
 
 Bulk People::begin(const NewBulk& asked) {
-  const auto made = store_->create_bulk(asked);
+  const Bulk bulk = store_->create_bulk(asked);
   const auto rows = store_->list([&] {
     Filter filter = of_bulk(asked);
     filter.limit = 100'000;
     return filter;
   }());
   // What it froze; it is done now or later.
-  const Bulk& bulk = *made;
-  for (const TaskRow& row : *rows) judge_.asked(row.task.id, event_of(bulk, row.task.id).what);
+  for (const TaskRow& row : rows) judge_.asked(row.task.id, event_of(bulk, row.task.id).what);
   if (bulk.action != BulkAction::cancel && bulk.action != BulkAction::discard) {
     // Until it is through, each may be moved to "now" at any time.
-    for (const TaskRow& row : *rows) judge_.asked(row.task.id, event::Fire{});
+    for (const TaskRow& row : rows) judge_.asked(row.task.id, event::Fire{});
   }
   return bulk;
 }
@@ -169,7 +168,7 @@ void People::edit() {
   const TaskId id = dice_.pick(parked);
   auto edited = std::make_shared<EditedMessage>();
   edited->id = ids_.next(world_.db->now());
-  auto message = std::make_shared<Message>(*store_->messages({&id, 1})->front().message);
+  auto message = std::make_shared<Message>(*store_->messages({&id, 1}).front().message);
   message->body = body_of(facts.at(id).message) + ", edited as " + edited->id.str();
   edited->message = std::move(message);
   edited->origin_json = edited->before = edited->after = "{}";  // for people, who are not here
@@ -201,17 +200,17 @@ void People::pause(const std::string& queue, Us lasts) {
   lasts = std::min(lasts, world_.settings.active - world_.events.now());
   std::optional<EpochMs> until;
   if (dice_.one_in(2)) until = world_.db->now() + Ms{lasts / kMs};
-  (void)store_->pause({queue, until, "ann", ""});
+  store_->pause({queue, until, "ann", ""});
   judge_.paused(queue);
-  world_.events.after(lasts, nullptr, [this, queue] { (void)store_->resume(queue, "ann", ""); });
+  world_.events.after(lasts, nullptr, [this, queue] { store_->resume(queue, "ann", ""); });
 }
 
 void People::set_unknown() {
   const auto id = some_task();
   if (!id) return;
   const auto row = store_->find(*id);
-  if (!*row || (*row)->task.state != State::scheduled || !(*row)->task.next_at) return;
-  const Task before = (*row)->task;
+  if (!row || row->task.state != State::scheduled || !row->task.next_at) return;
+  const Task before = row->task;
   if (*before.next_at - world_.db->now() < Ms{2000}) return;  // it may be claimed just now
   const auto write = [this, id = *id](const std::function<void(Task&)>& change) {
     const Event event{id, event::Fire{}};
@@ -220,7 +219,7 @@ void People::set_unknown() {
       change(decision.task);
       return decision;
     };
-    (void)store_->apply({&event, 1}, Fence{}, decide, nullptr);
+    store_->apply({&event, 1}, Fence{}, decide, nullptr);
   };
   write([](Task& task) { task.state = State::unknown; });
   world_.note(judge_.facts().at(*id).message, [] { return std::string("a newer version writes its row"); });

@@ -50,7 +50,7 @@ class Simulation {
 
   Outcome run() {
     const Settings& settings = world_.settings;
-    (void)store_->set_setting("result_token_key", std::string(64, '7'));
+    store_->set_setting("result_token_key", std::string(64, '7'));
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       world_.events.at(static_cast<Us>(i) * 300 * kMs, nullptr, [this, i] { nodes_[i]->start(); });
     producers_.start();
@@ -86,10 +86,10 @@ class Simulation {
   void tidy() {
     const EpochMs before = world_.db->now() - Ms{world_.settings.keep / kMs};
     for (const TaskId id : judge_.judge_ended(before)) people_.discard(id);
-    while (store_->purge_finished(before, {}, 10'000)->more) {
+    while (store_->purge_finished(before, {}, 10'000).more) {
     }
-    (void)store_->sweep({}, {INT64_MAX}, 1'000'000);
-    (void)store_->purge_records(before, 1'000'000);
+    store_->sweep({}, {INT64_MAX}, 1'000'000);
+    store_->purge_records(before, 1'000'000);
     server_.queues()["rung.parked"].ready.clear();
     if (const Us now = world_.events.now(); now / kHour != (now - kTidyEvery) / kHour) {
       std::printf("after %2lld h: %10llu events, %7zu tasks known, %4lld MB\n",

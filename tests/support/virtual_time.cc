@@ -140,7 +140,7 @@ void VirtualJobs::begin_next() {
 }
 
 void VirtualJobs::attempt(Work& work) {
-  const auto store = factory_();
+  const auto store = result_of(factory_);
   auto error = store ? work.job.attempt(**store) : std::optional(store.error());
   if (!store && !error->is_transient()) error->kind = Error::Kind::refused;  // a login may be allowed again
   const bool refused = error && error->kind == Error::Kind::refused;

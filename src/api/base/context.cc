@@ -101,7 +101,7 @@ TaskRow Context::named(const Task& task) {
     const std::lock_guard lock(mutex_);
     if (const auto known = nodes_.find(task.node); known != nodes_.end()) return {task, known->second};
   }
-  const auto nodes = reads.result_of([](MysqlStore& database) { return need(database.nodes()); });
+  const auto nodes = reads.result_of([](MysqlStore& database) { return database.nodes(); });
   const std::lock_guard lock(mutex_);
   if (nodes) {
     for (const NodeRow& node : *nodes) nodes_[node.id] = node.name;
@@ -122,7 +122,7 @@ TaskId task_id_of(const Call& call) {
 
 TaskRow find_task(Context& context, const Call& call) {
   const TaskId id = task_id_of(call);
-  auto row = context.reads.read([&](MysqlStore& store) { return need(store.find(id)); });
+  auto row = context.reads.read([&](MysqlStore& store) { return store.find(id); });
   if (!row) no_such_task(call);
   return *std::move(row);
 }

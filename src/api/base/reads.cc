@@ -18,11 +18,12 @@ std::unique_ptr<MysqlStore> Reads::take() {
 }
 
 std::unique_ptr<MysqlStore> Reads::open() const {
-  auto made = factory_();
-  if (made) return *std::move(made);
-  Error error = std::move(made).error();
-  if (error.kind == Error::Kind::permanent) error.kind = Error::Kind::refused;  // not the caller's error
-  throw Problem(std::move(error));
+  try {
+    return factory_();
+  } catch (StoreError& e) {
+    if (e.error.kind == Error::Kind::permanent) e.error.kind = Error::Kind::refused;  // not the caller's
+    throw;
+  }
 }
 
 void Reads::give_back(std::unique_ptr<MysqlStore> store) {
@@ -81,7 +82,7 @@ Result<std::vector<Decision>> Writes::change(std::vector<Event> events, std::int
 }
 
 TaskCount TaskCounter::count(MysqlStore& store, EpochMs now, Ms most) {
-  TaskCount out{need(store.open_by_queue()), {}};
+  TaskCount out{store.open_by_queue(), {}};
   const BootMs until = clock_.boot() + most;
   std::unique_lock lock(mutex_);
   if (free_.wait_for(lock, most, [&] { return !counting_; })) {
@@ -114,7 +115,7 @@ void TaskCounter::count_ended(MysqlStore& store, EpochMs now, BootMs until) {
 }
 
 bool TaskCounter::count_piece(MysqlStore& store) {
-  auto piece = need(store.count_ended(place_, piece_));
+  auto piece = store.count_ended(place_, piece_);
   const std::lock_guard lock(mutex_);
   Ended sum = so_far_;  // a piece counts as a whole, or not at all
   for (const QueueStat& stat : piece.queues) sum[{stat.queue, stat.state}] += stat.tasks;

@@ -34,8 +34,8 @@ class Reads {
 
   static Ms query_timeout(Ms call_timeout) { return call_timeout * 3 / 4; }
 
-  // `work(MysqlStore&)`, which throws what it can't do (need()). A connection that broke while idle is
-  // replaced, once, and the work is repeated.
+  // `work(MysqlStore&)`; a StoreError that it throws is a Problem from here on. A connection that broke while
+  // idle is replaced, once, and the work is repeated.
   template <typename Work>
   auto read(const Work& work) {
     const BootMs began = clock_.boot();
@@ -51,7 +51,7 @@ class Reads {
   // Never repeated: for work that would otherwise be done twice. An idle connection is tested first.
   template <typename Work>
   auto read_once(const Work& work) {
-    read([](MysqlStore& store) { return need(store.now()); });
+    read([](MysqlStore& store) { return store.now(); });
     bool was_idle = false;
     return attempt(work, was_idle);
   }
@@ -79,15 +79,15 @@ class Reads {
       auto result = work(*store);
       give_back(std::move(store));
       return result;
-    } catch (const Problem& e) {
-      if (is_transient(e)) {
+    } catch (const StoreError& e) {
+      if (e.error.is_transient()) {
         store.reset();
         forget_idle();  // its fault usually broke them all
       }
       give_back(std::move(store));
-      throw;
-    } catch (...) {  // no memory: its place must not be lost
-      give_back(nullptr);
+      throw Problem(e.error);
+    } catch (...) {  // its place must not be lost
+      give_back(std::move(store));
       throw;
     }
   }

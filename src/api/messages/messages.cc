@@ -352,7 +352,7 @@ class Batch {
       }
     }
     if (duplicates.empty()) return;
-    auto rows = context_.reads.result_of([&](MysqlStore& store) { return need(store.known(duplicates)); });
+    auto rows = context_.reads.result_of([&](MysqlStore& store) { return store.known(duplicates); });
     std::map<TaskId, KnownTask> known;
     for (KnownTask& one : rows.value_or(std::vector<KnownTask>{}))
       known.emplace(one.row.task.id, std::move(one));
@@ -534,9 +534,9 @@ Changes read_changes(Fields& fields) {
 }
 
 Original read_original(MysqlStore& store, TaskId id) {
-  auto known = need(store.known({&id, 1}));
+  auto known = store.known({&id, 1});
   if (known.empty()) throw Problem(404, "no task with retry-id " + id.str());
-  const auto messages = need(store.messages({&id, 1}));
+  const auto messages = store.messages({&id, 1});
   if (messages.empty()) throw Problem(404, "the message of task " + id.str() + " has been deleted");
   const StoredMessage& stored = messages.front();
   if (stored.message == nullptr)
@@ -575,7 +575,7 @@ Event edit_event(const Original& original, const MessagePtr& edited, ByHand by_h
 }
 
 Replacement replacement_of(MysqlStore& store, TaskId copy, const Message& edited) {
-  auto known = need(store.known({&copy, 1}));
+  auto known = store.known({&copy, 1});
   const std::string by = "it was replaced by task " + copy.str();
   if (known.empty()) return {{}, by + ", which has been deleted since"};
   if (content_of_origin(known.front().origin, kEdited) != edit_content(edited))
@@ -630,7 +630,7 @@ std::uint32_t read_version(Context& context, const Call& call, Fields& fields) {
 Decision carry_out(Context& context, const Original& original, const MessagePtr& message,
                    const ByHand& by_hand) {
   for (int tries = 1;; ++tries) {
-    const EpochMs now = context.reads.read([](MysqlStore& store) { return need(store.now()); });
+    const EpochMs now = context.reads.read([](MysqlStore& store) { return store.now(); });
     auto decisions = need(context.writes.change({edit_event(original, message, by_hand, now)},
                                                 static_cast<std::int64_t>(message->body.size())));
     if (decisions.empty()) throw Problem(Error{Error::Kind::transient, "no answer"});

@@ -30,9 +30,9 @@ struct AllGates {
 
 AllGates read_gates(MysqlStore& store) {
   AllGates known;
-  for (Pause& pause : need(store.pauses())) known.pauses[pause.queue] = std::move(pause);
-  for (GateState& state : need(store.gate_states())) known.states[state.queue] = std::move(state);
-  known.now = need(store.now());
+  for (Pause& pause : store.pauses()) known.pauses[pause.queue] = std::move(pause);
+  for (GateState& state : store.gate_states()) known.states[state.queue] = std::move(state);
+  known.now = store.now();
   return known;
 }
 
@@ -60,10 +60,10 @@ Json shown_queue_json(const QueueGate& gate) {
 
 // Whether the database knows the queue.
 bool has_seen(MysqlStore& store, const std::string& queue) {
-  if (!need(store.attachments({&queue, 1})).empty()) return true;
-  const auto tasks = store.count({.queue = queue}, 1);
+  if (!store.attachments({&queue, 1}).empty()) return true;
+  const auto tasks = result_of([&] { return store.count({.queue = queue}, 1); });
   if (!tasks && tasks.error().kind == Error::Kind::permanent) return false;  // a pattern, not a queue
-  return need(tasks) > 0;
+  return or_throw(tasks) > 0;
 }
 
 // No queue of that name can be paused. It need not exist.
@@ -76,16 +76,16 @@ void refuse_name(Context& context, const std::string& queue) {
 }
 
 // The store refuses to count the tasks of a pattern.
-void refuse_pattern(MysqlStore& store, const std::string& queue) { need(store.count({.queue = queue}, 1)); }
+void refuse_pattern(MysqlStore& store, const std::string& queue) { store.count({.queue = queue}, 1); }
 
 // The next probe of the queue's breaker is due now. Sidecars read that within a second.
 void probe_now(MysqlStore& store, const Call& call, const std::string& reason) {
-  need(store.change_gate(call.id, [&](GateState& state, EpochMs now) -> std::vector<SystemEvent> {
+  store.change_gate(call.id, [&](GateState& state, EpochMs now) -> std::vector<SystemEvent> {
     Breaker& breaker = state.breaker;
     if (breaker.state != Breaker::State::open || !breaker.until || *breaker.until <= now) return {};
     breaker.until = now;
     return {{"breaker_probed", call.id, "by " + call.who + (reason.empty() ? "" : ": " + reason)}};
-  }));
+  });
 }
 
 // With the names of the columns of retry_queues.
@@ -120,9 +120,9 @@ Json resumed_json(const std::string& queue, const Resumed& resumed, bool probes)
 std::map<std::string, std::int64_t> unread_queues(MysqlStore& store) {
   constexpr std::size_t kMost = 1000;  // as many are looked at
   std::map<std::string, std::int64_t> unread;
-  const auto queues = need(store.awaiting_queues(kMost));
+  const auto queues = store.awaiting_queues(kMost);
   if (queues.empty()) return unread;
-  for (const auto& [queue, record] : need(store.attachments(queues))) {
+  for (const auto& [queue, record] : store.attachments(queues)) {
     const auto& reading = record.reading;
     if (reading && reading->consumers == 0 && reading->ready > 0) unread[queue] = reading->ready;
   }
@@ -132,7 +132,7 @@ std::map<std::string, std::int64_t> unread_queues(MysqlStore& store) {
 std::vector<QueueGate> read_queues(MysqlStore& store) {
   std::map<std::string, QueueGate> all;
   for (QueueGate& gate : gates_in_force(store)) all[gate.queue] = std::move(gate);
-  for (const QueueStat& stat : need(store.open_by_queue())) {
+  for (const QueueStat& stat : store.open_by_queue()) {
     QueueGate& gate = all[stat.queue];
     if (stat.state == State::parked) gate.parked = stat.tasks;
     if (stat.state != State::scheduled) continue;
@@ -140,7 +140,7 @@ std::vector<QueueGate> read_queues(MysqlStore& store) {
     gate.next_at = stat.oldest_due_at;
   }
   all.erase("");  // of tasks without one
-  for (const auto& [queue, record] : need(store.attachments({}))) {
+  for (const auto& [queue, record] : store.attachments({})) {
     if (record.state == AttachmentState::unattached) continue;
     const bool attached = record.state == AttachmentState::attached;
     if (attached || all.contains(queue)) all[queue].attached = attached;
@@ -270,11 +270,11 @@ Response pause_queue(Context& context, const Call& call) {
   refuse_name(context, call.id);
   const auto pause = [&](MysqlStore& store) {
     refuse_pattern(store, call.id);
-    const EpochMs now = need(store.now());
+    const EpochMs now = store.now();
     if (lasts) until = now + *lasts;
     if (until && *until <= now)
       throw Problem(400, format_utc(*until) + " UTC has passed: a pause ends in the future");
-    return need(store.pause({call.id, until, call.who, reason}));
+    return store.pause({call.id, until, call.who, reason});
   };
   return answer(200, pause_json(context.read_filtered({.queue = call.id}, pause, false, true)));
 }
@@ -289,7 +289,7 @@ Response resume_queue(Context& context, const Call& call) {
   fields.check();
   refuse_name(context, call.id);
   const auto resume = [&](MysqlStore& store) {
-    const Resumed ended = need(store.resume(call.id, call.who, reason));
+    const Resumed ended = store.resume(call.id, call.who, reason);
     if (!ended.any()) refuse_pattern(store, call.id);
     auto gate = gate_of(store, call.id);
     const bool probes = probe && gate && gate->state == "breaker_open";

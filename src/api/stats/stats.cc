@@ -75,10 +75,10 @@ void add(Json& owned, const ShardRow& shard, const std::map<int, ShardOverdue>& 
 
 // `all`: also nodes that ended over a day ago.
 Nodes read_nodes(MysqlStore& store, EpochMs now, bool all) {
-  std::vector<NodeRow> rows = need(store.nodes());
-  const std::vector<ShardRow> shards = need(store.shards());
+  std::vector<NodeRow> rows = store.nodes();
+  const std::vector<ShardRow> shards = store.shards();
   std::map<int, ShardOverdue> late;
-  for (const ShardOverdue& one : need(store.overdue())) late[one.shard] = one;
+  for (const ShardOverdue& one : store.overdue()) late[one.shard] = one;
   Nodes nodes;
   nodes.now = now;
   for (const ShardRow& shard : shards) {
@@ -148,8 +148,7 @@ LateTasks read_late(MysqlStore& store, EpochMs due_before) {
   LateTasks late;
   // Publishes without a confirm, and silences that nobody ended, are overdue too.
   for (const State state : {State::scheduled, State::publishing, State::awaiting}) {
-    for (const DueEntry& entry :
-         need(store.due(state, all, std::nullopt, due_before, kMostLate, held_back))) {
+    for (const DueEntry& entry : store.due(state, all, std::nullopt, due_before, kMostLate, held_back)) {
       if (late.tasks++ > 0 && entry.at >= late.due_at) continue;
       late.oldest = entry.id;
       late.due_at = entry.at;
@@ -187,10 +186,10 @@ void add_counts(Json& json, const TaskCount& count) {
 
 // `count_for`: how long ended tasks are counted.
 Json stats_json(MysqlStore& store, TaskCounter& counter, Ms max_overdue, Ms count_for) {
-  const EpochMs now = need(store.now());
+  const EpochMs now = store.now();
   Json json = {{"now", to_rfc3339(now)}, {"by_queue", Json::array()}, {"late_by", Json::array()}};
   add_counts(json, counter.count(store, now, count_for));
-  for (const PromiseRow& row : need(store.promises())) {
+  for (const PromiseRow& row : store.promises()) {
     json["late_by"].push_back({{"queue", row.queue},
                                {"last_hour", promise_json(row.last_hour)},
                                {"last_day", promise_json(row.last_day)}});
@@ -217,7 +216,7 @@ bool is_owned(const ShardRow& shard, EpochMs now) {
 // `all=true`: also nodes that ended over a day ago.
 Response list_nodes(Context& context, const Call& call) {
   const Nodes nodes = context.reads.read(
-      [&](MysqlStore& store) { return read_nodes(store, need(store.now()), call.query.flag("all")); });
+      [&](MysqlStore& store) { return read_nodes(store, store.now(), call.query.flag("all")); });
   Json json = page_by_id(
       "nodes", nodes.rows, call.query.page(), [](const NodeRow& node) { return node.id; },
       [&](const NodeRow& node) { return node_json(nodes, node); });
@@ -252,7 +251,7 @@ Response show_overview(Context& context, const Call&) {
 
 // The database's time, by which tasks are due: a client's clock may be wrong.
 Response show_now(Context& context, const Call&) {
-  const EpochMs now = context.reads.read([](MysqlStore& store) { return need(store.now()); });
+  const EpochMs now = context.reads.read([](MysqlStore& store) { return store.now(); });
   return answer(200, {{"now", to_rfc3339(now)}});
 }
 
@@ -323,7 +322,7 @@ Json read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now) {
   Json points = Json::array();
   if (const auto range = activity_range(asked, now)) {
     step = range->step;
-    const std::vector<ActivityPoint> there = need(store.activity(*range));
+    const std::vector<ActivityPoint> there = store.activity(*range);
     auto next = there.begin();
     for (EpochMs at = range->from; at < range->until; at = at + step) {
       const bool has = next != there.end() && next->at == at;
@@ -350,7 +349,7 @@ Response show_activity(Context& context, const Call& call) {
   const auto from = call.query.time("from"), to = call.query.time("to");
   if (from && to && *from >= *to) throw Problem(FieldErrors{{"to", "must be later than from"}});
   Json json = context.reads.read([&](MysqlStore& store) {
-    const EpochMs now = need(store.now()), until = to.value_or(now);
+    const EpochMs now = store.now(), until = to.value_or(now);
     return read_activity(store, {queue, from.value_or(until - kUsualActivity), until}, now);
   });
   json["aggregated_as"] = text_or_null(aggregated_as(*context.rules(), queue).value_or(""));

@@ -75,8 +75,8 @@ Json to_json(const Bulk& b) {
 // actions that send nothing. `held`: the gates that hold back those that are not sent yet; not their rates.
 Json outcomes_of(MysqlStore& store, const Bulk& bulk) {
   if (bulk.action != BulkAction::redrive && bulk.action != BulkAction::fire) return {};
-  const auto sent = need(store.sent_by_bulk(bulk.id, kOutcomesCounted));
-  const auto records = need(attachments_of(store, sent));
+  const auto sent = store.sent_by_bulk(bulk.id, kOutcomesCounted);
+  const auto records = attachments_of(store, sent);
   const SentCounts counts = count(sent);
   Json json = {{"sent", counts.sent},
                {"succeeded", counts.succeeded},
@@ -222,16 +222,16 @@ bool gives_up_by_age(const RuleBook& rules) {
 Json expired_json(MysqlStore& store, const NewBulk& bulk, const RuleBook& rules) {
   Json json = Json::array();
   if (!gives_up_by_age(rules)) return json;
-  const EpochMs now = need(store.now());
+  const EpochMs now = store.now();
   const std::int64_t most = bulk.limit > 0 ? bulk.limit : kMostCounted;
   const Filter all = of_bulk(bulk);
-  for (const TaskCounts::Group& group : need(store.count_by(all, {.field = "queue"}, most)).groups) {
+  for (const TaskCounts::Group& group : store.count_by(all, {.field = "queue"}, most).groups) {
     const auto& after = rules.queue(group.value).give_up.after;
     if (!after) continue;
     Filter old = all;
     old.queue = group.value;
     old.first_failed_before = std::min(old.first_failed_before.value_or(now - *after), now - *after);
-    const std::int64_t tasks = need(store.count(old, most));
+    const std::int64_t tasks = store.count(old, most);
     if (tasks > 0) json.push_back({{"queue", group.value}, {"after_ms", after->count()}, {"tasks", tasks}});
   }
   return json;
@@ -241,7 +241,7 @@ Json expired_json(MysqlStore& store, const NewBulk& bulk, const RuleBook& rules)
 std::int64_t without_body(MysqlStore& store, const NewBulk& redrive) {
   Filter bodiless = of_bulk(redrive);
   bodiless.body_stored = false;
-  return need(store.count(bodiless, kMostCounted));
+  return store.count(bodiless, kMostCounted);
 }
 
 // --- one bulk
@@ -252,7 +252,7 @@ std::int64_t without_body(MysqlStore& store, const NewBulk& redrive) {
 
 Bulk find_bulk(MysqlStore& store, const Call& call) {
   const auto id = id_of_cursor(call.id);
-  auto bulk = id ? need(store.bulk(*id)) : std::nullopt;
+  auto bulk = id ? store.bulk(*id) : std::nullopt;
   if (!bulk) no_such_bulk(call);
   return *std::move(bulk);
 }
@@ -279,13 +279,13 @@ void refuse_bulk_of(const Person& person, BulkAction action, std::string_view qu
 void put_back(MysqlStore& store, const Bulk& bulk, const BulkControl& control, const RuleBookPtr& rules) {
   if (bulk.action != BulkAction::redrive) return;  // what was fired had another due time
   std::vector<Event> events;
-  for (const SentTask& task : need(store.sent_by_bulk(bulk.id, kOutcomesCounted))) {
+  for (const SentTask& task : store.sent_by_bulk(bulk.id, kOutcomesCounted)) {
     if (is_unsent(task))
       events.push_back({task.id, event::Park{}, ByHand{control.who, {}, control.reason, bulk.id}});
   }
   for (std::size_t at = 0; at < events.size(); at += kMostPutBack) {
     const auto some = std::span(events).subspan(at, std::min(kMostPutBack, events.size() - at));
-    need(store.apply(some, Fence{}, decider(rules)));
+    store.apply(some, Fence{}, decider(rules));
   }
 }
 
@@ -302,7 +302,7 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   fields.check();
   const BulkControl control{before.id, state, rate, call.who, reason, back};
   const auto after = context.reads.read([&](MysqlStore& store) {
-    auto bulk = need(store.set_bulk(control));
+    auto bulk = store.set_bulk(control);
     if (bulk && back) put_back(store, *bulk, control, context.rules());
     return bulk;
   });
@@ -340,7 +340,7 @@ Response create_bulk(Context& context, const Call& call) {
     const auto count = [&](MysqlStore& store) { return dry_run(store, bulk, wish.by, *context.rules()); };
     return answer(200, context.read_filtered(bulk.filter, count, wish.by.has_value()));
   }
-  const auto create = [&](MysqlStore& store) { return need(store.create_bulk(bulk)); };
+  const auto create = [&](MysqlStore& store) { return store.create_bulk(bulk); };
   const Bulk made = context.read_filtered(bulk.filter, create, false, true);
   Json json = to_json(made);
   if (bulk.action == BulkAction::redrive) {
@@ -354,7 +354,7 @@ Response create_bulk(Context& context, const Call& call) {
 Response list_bulks(Context& context, const Call& call) {
   const Page page = call.query.page();
   const auto bulks = context.reads.read(
-      [&](MysqlStore& store) { return need(store.bulks(page.limit + 1, id_of_cursor(page.cursor))); });
+      [&](MysqlStore& store) { return store.bulks(page.limit + 1, id_of_cursor(page.cursor)); });
   return answer(200, page_of(
                          "bulks", bulks, page.limit, [](const Bulk& bulk) { return std::to_string(bulk.id); },
                          [](const Bulk& bulk) { return to_json(bulk); }));

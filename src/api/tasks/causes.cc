@@ -27,7 +27,7 @@ CauseFilter cause_filter_of(const Query& query) {
 
 CauseRow find_cause(MysqlStore& store, const Call& call) {
   if (!is_cause_id(call.id)) no_such_cause(call);
-  auto rows = need(store.causes({.id = call.id}));
+  auto rows = store.causes({.id = call.id});
   if (rows.empty()) no_such_cause(call);
   return std::move(rows.front());
 }
@@ -59,8 +59,8 @@ Json to_json(const CauseRow& cause) {
 Response list_causes(Context& context, const Call& call) {
   CauseFilter filter = cause_filter_of(call.query);
   const int limit = filter.limit++;
-  const auto causes = context.read_filtered({.queue = filter.queue},
-                                            [&](MysqlStore& store) { return need(store.causes(filter)); });
+  const auto causes =
+      context.read_filtered({.queue = filter.queue}, [&](MysqlStore& store) { return store.causes(filter); });
   return answer(200, page_of(
                          "causes", causes, limit,
                          [&](const CauseRow&) { return std::to_string(filter.offset + limit); },
@@ -101,8 +101,8 @@ Response change_cause(Context& context, const Call& call) {
   if (!triage.state && !triage.owner && !triage.note && !triage.link)
     throw Problem(FieldErrors{{"state", "nothing to change: give state, owner, note or link"}});
   if (!is_cause_id(call.id)) no_such_cause(call);
-  const auto cause = context.reads.read_once(
-      [&](MysqlStore& store) { return need(store.triage(call.id, triage, call.who)); });
+  const auto cause =
+      context.reads.read_once([&](MysqlStore& store) { return store.triage(call.id, triage, call.who); });
   if (!cause) no_such_cause(call);
   return answer(200, to_json(*cause));
 }

@@ -117,8 +117,7 @@ Response list_tasks(Context& context, const Call& call) {
     return answer(200, context.read_filtered(filter, count, by.has_value()));
   }
   const int limit = filter.limit++;
-  const auto rows =
-      context.read_filtered(filter, [&](MysqlStore& store) { return need(store.list(filter)); });
+  const auto rows = context.read_filtered(filter, [&](MysqlStore& store) { return store.list(filter); });
   return answer(
       200, page_of(
                "tasks", rows, limit, [&](const TaskRow& row) { return cursor_of(row.task, filter.order); },
@@ -131,10 +130,10 @@ Response show_task(Context& context, const Call& call) {
   const TaskId id = task_id_of(call);
   Json json;
   const auto row = context.reads.read([&](MysqlStore& store) {
-    auto found = need(store.find(id));
+    auto found = store.find(id);
     if (!found) return found;
     const Task& task = found->task;
-    const auto history = need(store.history(id));
+    const auto history = store.history(id);
     json = to_json(*found);
     json["ladder_pinned"] = task.ladder_pinned;
     json["history"] = Json::array();
@@ -155,7 +154,7 @@ Response show_task(Context& context, const Call& call) {
 // message is only for those who may read messages.
 Response show_origin(Context& context, const Call& call) {
   const TaskId id = task_id_of(call);
-  const auto known = context.reads.read([&](MysqlStore& store) { return need(store.known({&id, 1})); });
+  const auto known = context.reads.read([&](MysqlStore& store) { return store.known({&id, 1}); });
   if (known.empty()) no_such_task(call);
   const auto& [row, origin] = known.front();
   const bool whole = may(call.person, Action::body) && holds(call.person.queues, row.task.queue);
@@ -166,7 +165,7 @@ Response show_origin(Context& context, const Call& call) {
 
 Response show_history(Context& context, const Call& call) {
   const TaskId id = find_task(context, call).task.id;
-  const auto history = context.reads.read([&](MysqlStore& store) { return need(store.history(id)); });
+  const auto history = context.reads.read([&](MysqlStore& store) { return store.history(id); });
   return answer(200, page_by_id(
                          "attempts", history, call.query.page(),
                          [](const AttemptRow& row) { return row.attempt.attempt; },
@@ -176,7 +175,7 @@ Response show_history(Context& context, const Call& call) {
 // The audit is shown even if the task itself has been deleted.
 Response show_audit(Context& context, const Call& call) {
   const TaskId id = task_id_of(call);
-  const auto rows = context.reads.read([&](MysqlStore& store) { return need(store.audit(id)); });
+  const auto rows = context.reads.read([&](MysqlStore& store) { return store.audit(id); });
   if (rows.empty()) (void)find_task(context, call);
   return answer(200, page_by_id(
                          "audit", rows, call.query.page(), [](const AuditRow& row) { return row.id; },
@@ -188,7 +187,7 @@ Response list_audit(Context& context, const Call& call) {
   const AuditFilter filter = audit_filter_of(call.query, errors);
   if (!errors.empty()) throw Problem(errors);
   return answer(200, to_json(context.read_filtered({.queue = filter.queue}, [&](MysqlStore& store) {
-                  return need(store.audit_log(filter));
+                  return store.audit_log(filter);
                 })));
 }
 
@@ -208,8 +207,7 @@ Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& ca
     if (!weak && version) versions.push_back(*version);
   }
   if (versions.size() == 1) return versions.front();
-  const auto row =
-      context.reads.result_of([&](MysqlStore& store) { return need(store.find(task_id_of(call))); });
+  const auto row = context.reads.result_of([&](MysqlStore& store) { return store.find(task_id_of(call)); });
   const bool known = row && *row && std::ranges::count(versions, (*row)->task.version) > 0;
   return known ? (*row)->task.version : UINT32_MAX;  // which no task has: 412
 }

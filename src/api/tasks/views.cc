@@ -115,7 +115,7 @@ bool read_cursor(std::string_view cursor, Filter& filter) {
 }
 
 std::vector<TaskId> children_of(MysqlStore& store, const Task& task) {
-  auto children = need(store.children(task));
+  auto children = store.children(task);
   // An edit may have changed the message-id.
   if (task.replaced_by.value != 0 && std::ranges::find(children, task.replaced_by) == children.end()) {
     if (children.size() == MysqlStore::kMostChildren) children.pop_back();
@@ -147,9 +147,9 @@ Json count_tasks(MysqlStore& store, const Filter& filter, const std::optional<Co
                  std::int64_t most) {
   TaskCounts counts;
   if (by) {
-    counts = need(store.count_by(filter, *by, most));
+    counts = store.count_by(filter, *by, most);
   } else {
-    counts.total = need(store.count(filter, most));
+    counts.total = store.count(filter, most);
   }
   Json json = {{"count", counts.total}, {"or_more", counts.total >= most}};
   if (!by) return json;

@@ -64,7 +64,7 @@ class StoreJobs {
 
   virtual ~StoreJobs() = default;
 
-  // `work(Store&) -> Result<T>`, or T and StoreError, then `done(Result<T>)` on the loop. done sees a
+  // `work(Store&) -> T`, then `done(Result<T>)` on the loop, with the StoreError that work threw. done sees a
   // transient error only after stop(), and Kind::refused only on those two lanes, or if too many jobs wait
   // (most_waiting()).
   template <typename T, typename Work, typename Done>
@@ -72,11 +72,7 @@ class StoreJobs {
     auto result = std::make_shared<std::optional<Result<T>>>();
     Job job;
     job.attempt = [work = std::move(work), result](Store& store) -> std::optional<Error> {
-      try {
-        result->emplace(work(store));
-      } catch (const StoreError& e) {
-        result->emplace(tl::unexpected(e.error));
-      }
+      *result = result_of([&]() -> T { return work(store); });
       if ((*result)->has_value()) return std::nullopt;
       return (*result)->error();
     };

@@ -65,17 +65,15 @@ std::optional<std::string> why_no_success(const SentTask& task, EpochMs end, Epo
   return "";
 }
 
-Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {
+BulkVerdict judge_canary(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {
   // All that it has processed is the canary.
   const auto sent =
       store.sent_by_bulk(bulk.id, static_cast<int>(std::min<std::int64_t>(bulk.done, INT32_MAX)));
-  if (!sent) return tl::unexpected(sent.error());
-  const auto records = attachments_of(store, *sent);
-  if (!records) return tl::unexpected(records.error());
+  const auto records = attachments_of(store, sent);
   const std::optional<Ms> watch = bulk.care.watch;
   CanaryCounts canary;
   std::vector<FailedTask> failures;
-  for (const SentTask& task : *sent) {
+  for (const SentTask& task : sent) {
     if (is_withdrawn(task)) continue;
     ++canary.sent;
     if (task.outcome == Outcome::succeeded) {
@@ -86,9 +84,9 @@ Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook&
       ++canary.unsent;
     } else if (task.held) {
       failures.push_back({task.id, "its silence is held open: a failure could not have arrived"});
-    } else if (const auto read = when_read(task, *records);
+    } else if (const auto read = when_read(task, records);
                watch && task.state == State::awaiting && read && now - *read >= *watch) {
-      const auto why = why_no_success(task, *read + *watch, now, *watch, rules, *records);
+      const auto why = why_no_success(task, *read + *watch, now, *watch, rules, records);
       canary.open += why ? 0 : 1;
       canary.unchecked += why ? 0 : 1;
       canary.succeeded += why && why->empty() ? 1 : 0;
@@ -97,35 +95,32 @@ Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook&
       ++canary.open;
     }
   }
-  canary.unread = unread_among(*sent, *records);
+  canary.unread = unread_among(sent, records);
   if (!failures.empty())
-    return BulkVerdict{Go::stop, fmt::format("{} of the canary's {} failed: {}", failures.size(), canary.sent,
-                                             named(failures))};
-  if (canary.unsent + canary.open > 0) return BulkVerdict{Go::wait, waits_for(bulk, canary)};
+    return {Go::stop,
+            fmt::format("{} of the canary's {} failed: {}", failures.size(), canary.sent, named(failures))};
+  if (canary.unsent + canary.open > 0) return {Go::wait, waits_for(bulk, canary)};
   if (canary.succeeded == 0 && bulk.done < bulk.total && !planted(Bug::canary_of_nothing))
-    return BulkVerdict{Go::stop, "no task of the canary was sent: all of them had ended before"};
-  return BulkVerdict{Go::passed, {}};
+    return {Go::stop, "no task of the canary was sent: all of them had ended before"};
+  return {Go::passed, {}};
 }
 
-Result<BulkVerdict> judge_failures(Store& store, const Bulk& bulk) {
+BulkVerdict judge_failures(Store& store, const Bulk& bulk) {
   const auto sent = store.sent_by_bulk(bulk.id, kLookedAt);
-  if (!sent) return tl::unexpected(sent.error());
   std::vector<FailedTask> failures;
-  for (const SentTask& task : *sent) {
+  for (const SentTask& task : sent) {
     if (has_failed(task)) failures.push_back({task.id, error_of(task)});
   }
-  const SentCounts counts = count(*sent);
+  const SentCounts counts = count(sent);
   const std::int64_t unsent = counts.unsent, published = counts.sent - unsent;
   const auto failed = static_cast<double>(failures.size());
   if (failed > *bulk.care.stop_above / 100 * static_cast<double>(std::max(published, kFewest)))
-    return BulkVerdict{
-        Go::stop, fmt::format("{} of the last {} sent failed, more than {}%: {}", failures.size(), published,
-                              *bulk.care.stop_above, named(failures))};
+    return {Go::stop, fmt::format("{} of the last {} sent failed, more than {}%: {}", failures.size(),
+                                  published, *bulk.care.stop_above, named(failures))};
   if (unsent >= kMostUnsent && bulk.done < bulk.total)
-    return BulkVerdict{
-        Go::wait, fmt::format("{} tasks are not sent yet: their queue takes fewer than {} per second", unsent,
-                              bulk.rate)};
-  return BulkVerdict{};
+    return {Go::wait, fmt::format("{} tasks are not sent yet: their queue takes fewer than {} per second",
+                                  unsent, bulk.rate)};
+  return {};
 }
 
 }  // namespace
@@ -162,22 +157,21 @@ int step_size(const Bulk& bulk) {
   return static_cast<int>(std::clamp<std::int64_t>(bulk.care.canary - sent, 1, size));
 }
 
-Result<BulkVerdict> judge(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {
+BulkVerdict judge(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {
   if (bulk.care.canary > 0 && !bulk.canary_done && bulk.done > 0) {
     if (bulk.applied >= bulk.care.canary || bulk.done == bulk.total)
       return judge_canary(store, bulk, rules, now);
     if (bulk.done >= kMostProcessed)
-      return BulkVerdict{Go::stop,
-                         fmt::format("only {} of the first {} tasks could be redriven: too few for the "
-                                     "canary",
-                                     bulk.applied, bulk.done)};
+      return {Go::stop, fmt::format("only {} of the first {} tasks could be redriven: too few for the "
+                                    "canary",
+                                    bulk.applied, bulk.done)};
   }
   // It reads many rows: once for the tasks of each second, however many steps that is, and at the end.
   const double rate = rate_of(bulk);
   const bool looks = rate <= 0 || bulk.done == bulk.total ||
                      std::fmod(static_cast<double>(bulk.done), rate) < step_size(bulk);
   if (bulk.care.stop_above && bulk.done > 0 && looks) return judge_failures(store, bulk);
-  return BulkVerdict{};
+  return {};
 }
 
 namespace {
@@ -189,47 +183,36 @@ constexpr Ms kMadeUpFor{200};   // a step that is late by more makes the followi
 constexpr Ms kTakenOver{1000};  // overdue for longer: another instance has taken it over
 constexpr Ms kLease{10'000};    // another instance may take over a step this old
 
-Result<BulkProgress> try_step(Store& store, Bulk bulk, const std::string& runner, const Fence& fence,
-                              const RuleBookPtr& rules) {
+BulkProgress try_step(Store& store, Bulk bulk, const std::string& runner, const Fence& fence,
+                      const RuleBookPtr& rules) {
   BulkProgress out;
   BulkStep step{bulk.id, runner, bulk.last};
   if (bulk.care.any()) {
-    const auto now = store.now();
-    if (!now) return tl::unexpected(now.error());
-    auto verdict = judge(store, bulk, *rules, *now);
-    if (!verdict) return tl::unexpected(verdict.error());
-    out.verdict = *std::move(verdict);
-    if (out.verdict.go != Go::on) {
-      if (auto written = store.judge_bulk(step, out.verdict, kLookAtOutcomes); !written)
-        return tl::unexpected(written.error());
-    }
+    out.verdict = judge(store, bulk, *rules, store.now());
+    if (out.verdict.go != Go::on) store.judge_bulk(step, out.verdict, kLookAtOutcomes);
     if (out.verdict.go == Go::wait || out.verdict.go == Go::stop) return out;
     if (out.verdict.go == Go::passed) bulk.canary_done = bulk.done;
   }
   step.rate = rate_of(bulk);
   step.keeps_sent = bulk.action == BulkAction::redrive || bulk.action == BulkAction::fire;
   const auto ids = store.bulk_next(step, step_size(bulk));
-  if (!ids) return tl::unexpected(ids.error());
-  if (ids->empty()) return out;
+  if (ids.empty()) return out;
   std::vector<Event> events;
-  for (const TaskId id : *ids) events.push_back(event_of(bulk, id));
-  auto decisions = apply_step(store, events, fence, decider(rules), step);
-  if (!decisions) return tl::unexpected(decisions.error());
-  out.decisions = *std::move(decisions);
+  for (const TaskId id : ids) events.push_back(event_of(bulk, id));
+  out.decisions = apply_step(store, events, fence, decider(rules), step);
   return out;
 }
 
 }  // namespace
 
-Result<BulkProgress> perform_step(Store& store, const Bulk& bulk, const std::string& runner,
-                                  const Fence& fence, const RuleBookPtr& rules) {
-  auto done = try_step(store, bulk, runner, fence, rules);
+BulkProgress perform_step(Store& store, const Bulk& bulk, const std::string& runner, const Fence& fence,
+                          const RuleBookPtr& rules) {
+  auto done = result_of([&] { return try_step(store, bulk, runner, fence, rules); });
   if (done || done.error().kind != Error::Kind::permanent || done.error().message == kNotItsRunner)
-    return done;
+    return or_throw(std::move(done));
   // Else it would be taken again and again, before all others.
   BulkProgress stopped{{BulkVerdict::Go::stop, "its next step failed: " + done.error().message}, {}};
-  auto written = store.judge_bulk({bulk.id, runner, bulk.last}, stopped.verdict, Ms{0});
-  if (!written) return tl::unexpected(written.error());
+  store.judge_bulk({bulk.id, runner, bulk.last}, stopped.verdict, Ms{0});
   return stopped;
 }
 
@@ -243,16 +226,14 @@ BulkRunner::BulkRunner(const Sidecar& sidecar)
 Jobs::Work BulkRunner::step() {
   // The store's thread uses nothing of this object.
   return [this, runner = runner_, fence = sidecar_.shards.fence(),
-          rules = sidecar_.rules](Store& store) -> Result<Jobs::Then> {
+          rules = sidecar_.rules](Store& store) -> Jobs::Then {
     const auto bulk = store.take_bulk(runner, kLease);
-    if (!bulk) return tl::unexpected(bulk.error());
-    if (!*bulk) return Jobs::Then([this] { go_on(); });
-    auto progress = perform_step(store, **bulk, runner, fence, rules);
-    if (!progress) return tl::unexpected(progress.error());
-    return Jobs::Then([this, bulk = **bulk, progress = *std::move(progress)] {
+    if (!bulk) return [this] { go_on(); };
+    const BulkProgress progress = perform_step(store, *bulk, runner, fence, rules);
+    return [this, bulk = *bulk, progress] {
       note(bulk, progress);
       sidecar_.table.soon(step_, kAtOnce);
-    });
+    };
   };
 }
 

@@ -36,7 +36,7 @@ double rate_of(const Bulk& bulk);
 int step_size(const Bulk& bulk);
 
 // Whether to send the next step. `now`: by the database's clock.
-Result<BulkVerdict> judge(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now);
+BulkVerdict judge(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now);
 
 // The canary's tasks, sorted by what they say.
 struct CanaryCounts {
@@ -55,8 +55,8 @@ struct BulkProgress {
 };
 // The step of `bulk` in transactions of its own. If it fails for good, the bulk is stopped, with the error.
 // kNotItsRunner: it is not the runner's any more.
-Result<BulkProgress> perform_step(Store& store, const Bulk& bulk, const std::string& runner,
-                                  const Fence& fence, const RuleBookPtr& rules);
+BulkProgress perform_step(Store& store, const Bulk& bulk, const std::string& runner, const Fence& fence,
+                          const RuleBookPtr& rules);
 
 class BulkRunner {
  public:

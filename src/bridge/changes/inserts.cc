@@ -143,8 +143,7 @@ void Inserts::insert(Batch items, int shard, bool for_others) {
 // the process was suspended, another instance has received it by now and may have finished its task:
 // inserting it would make a second task. It is skipped; if no other instance had it, the broker redelivers
 // it.
-Result<Inserts::Answers> Inserts::insert_standing(Store& store, const Batch& batch,
-                                                  const Fence& fence) const {
+Inserts::Answers Inserts::insert_standing(Store& store, const Batch& batch, const Fence& fence) const {
   Answers answers;
   std::vector<NewTask> tasks;
   tasks.reserve(batch.size());
@@ -154,8 +153,7 @@ Result<Inserts::Answers> Inserts::insert_standing(Store& store, const Batch& bat
     answers.insert(answers.end(), item.tasks.size(), stands ? std::optional(Inserted{}) : std::nullopt);
   }
   const auto inserted = store.insert(tasks, fence);
-  if (!inserted) return tl::unexpected(inserted.error());
-  auto next = inserted->begin();
+  auto next = inserted.begin();
   for (auto& answer : answers) {
     if (answer) answer = *next++;
   }

@@ -69,7 +69,7 @@ class Inserts {
   std::deque<Item>& line() { return fresh_.empty() ? backlog_ : fresh_; }
   bool should_flush();
   void insert(Batch items, int shard, bool for_others);
-  Result<Answers> insert_standing(Store& store, const Batch& batch, const Fence& fence) const;
+  Answers insert_standing(Store& store, const Batch& batch, const Fence& fence) const;
   void inserted(const Batch& batch, const Result<Answers>& result);
   void answered(const Item& item, const std::vector<Inserted>& answers);
   void give_up_old();

@@ -318,8 +318,7 @@ void Dispatch::fetch() {
       Lane::flow,
       [ids = std::move(ids), tasks = std::move(tasks)](Store& store) {
         auto messages = read_messages(store, ids);
-        if (!messages) return messages;
-        for (StoredMessage& stored : *messages) prove(stored, *tasks.at(stored.id));
+        for (StoredMessage& stored : messages) prove(stored, *tasks.at(stored.id));
         return messages;
       },
       [this, batch = std::move(batch)](const Result<Messages>& messages) {
@@ -345,7 +344,7 @@ void Dispatch::write_short_claims() {
     }
     if (open.empty()) continue;
     sidecar_.jobs.submit<void>(
-        Lane::flow, [open](Store& store) { return store.write_claims(open); },
+        Lane::flow, [open](Store& store) { store.write_claims(open); },
         [tasks = open.size()](const Result<void>& written) {
           if (!written)
             log::error("writing claims failed", {{"tasks", tasks}, {"reason", written.error().message}});

@@ -148,8 +148,7 @@ Jobs::Work DueSweep::sweep() {
   const auto after = recent ? std::max(until - kRecent, recent_passed_.value_or(EpochMs{})) : passed_;
   return [this, recent, shards = sidecar_.shards.list(), after, until,
           without = recent ? in_the_way() : std::vector<std::string>{}](Store& store) {
-    return [this, recent,
-            rows = or_throw(store.due(State::scheduled, shards, after, until, kSweptPerShard, without))] {
+    return [this, recent, rows = store.due(State::scheduled, shards, after, until, kSweptPerShard, without)] {
       found(rows, recent);
     };
   };
@@ -235,10 +234,10 @@ void StrandedTasks::gained(const std::vector<Gained>& gained) {
 Jobs::Work StrandedTasks::write() {
   if (unwritten_.empty()) return nullptr;
   return [this, leases = unwritten_](Store& store) {
-    const std::vector<TaskId> ids = or_throw(store.short_claims(leases));
+    const std::vector<TaskId> ids = store.short_claims(leases);
     for (std::size_t from = 0; from < ids.size(); from += Dispatch::kMostTasks) {
       const auto some = std::span(ids).subspan(from);
-      or_throw(store.write_claims(some.first(std::min(some.size(), Dispatch::kMostTasks))));
+      store.write_claims(some.first(std::min(some.size(), Dispatch::kMostTasks)));
     }
     return [this, written = std::ssize(leases)] {
       unwritten_.erase(unwritten_.begin(), unwritten_.begin() + written);
@@ -258,7 +257,7 @@ Jobs::Work StrandedTasks::look() {
   }
   if (ripe.empty()) return nullptr;
   return [this, ripe](Store& store) {
-    return [this, ripe, rows = or_throw(store.stranded(ripe, kMostStranded))] { found(ripe, rows); };
+    return [this, ripe, rows = store.stranded(ripe, kMostStranded)] { found(ripe, rows); };
   };
 }
 
@@ -286,8 +285,9 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const std::vector<Du
 // Finds our own claims whose answer was lost unnoticed. There should never be any.
 Jobs::Work StrandedTasks::look_for_forgotten() {
   return [this, shards = sidecar_.shards.list(), until = sidecar_.clock.now() - kForgotten](Store& store) {
-    return [this, rows = or_throw(store.due(State::publishing, shards, std::nullopt, until,
-                                            kForgottenPerShard))] { forgotten(rows); };
+    return [this, rows = store.due(State::publishing, shards, std::nullopt, until, kForgottenPerShard)] {
+      forgotten(rows);
+    };
   };
 }
 

@@ -38,23 +38,23 @@ struct Gates::Batch {
     return events;
   }
 
-  Result<std::vector<GateState>> write(Store& store) {
+  std::vector<GateState> write(Store& store) {
     if (!singly) {
-      auto states = store.change_gates(batch);
-      if (states || states.error().kind != Error::Kind::permanent || batch.queues.size() == 1) return states;
+      auto states = result_of([&] { return store.change_gates(batch); });
+      if (states || states.error().kind != Error::Kind::permanent || batch.queues.size() == 1)
+        return or_throw(std::move(states));
       singly = true;
     }
     for (std::size_t i = 0; i < batch.queues.size(); ++i) {
       const std::string& queue = batch.queues[i];
       if (done.contains(queue)) continue;
-      auto one = store.change_gates({{queue}, batch.change, batch.maker, batch.id + '/' + std::to_string(i)});
-      if (one) {
-        done.emplace(queue, std::move(one->front()));
-      } else if (one.error().is_transient()) {
-        return one;
-      } else {
+      try {
+        const std::string id = batch.id + '/' + std::to_string(i);
+        done.emplace(queue, store.change_gates({{queue}, batch.change, batch.maker, id}).at(0));
+      } catch (const StoreError& e) {
+        if (e.error.is_transient()) throw;
         probes.erase(queue);
-        log::error("gates not written", {{"queues", 1}, {"queue", queue}, {"reason", one.error().message}});
+        log::error("gates not written", {{"queues", 1}, {"queue", queue}, {"reason", e.error.message}});
       }
     }
     std::vector<GateState> states;

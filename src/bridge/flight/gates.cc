@@ -105,8 +105,8 @@ Jobs::Work Gates::read() {
   written_.clear();
   return [this, generation = generation_, gates, all, now = sidecar_.clock.now(),
           since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) {
-    Reading reading{now, all, gates, or_throw(store.pauses(since)), {}};
-    if (gates) reading.states = or_throw(store.gate_states(since));
+    Reading reading{now, all, gates, store.pauses(since), {}};
+    if (gates) reading.states = store.gate_states(since);
     const bool damaged = std::ranges::any_of(reading.states, &GateState::damaged);
     if (damaged && planted(Bug::damaged_gates))
       throw StoreError({Error::Kind::permanent, "a row is damaged"});

@@ -9,30 +9,22 @@
 namespace rung::bridge {
 namespace {
 
-// `call` (span) -> Result<vector>; `failed` (item, Error) -> the result of a single item that failed for
-// good, or an error.
+// `call` (span) -> vector; `failed` (item, Error) -> the result of a single item that failed for good.
 template <typename Out, typename In, typename Call, typename Failed>
-Result<std::vector<Out>> split_on_error(std::span<const In> items, const Call& call, const Failed& failed) {
-  auto done = call(items);
-  if (done || done.error().kind != Error::Kind::permanent || items.empty()) return done;
-  if (items.size() == 1) {
-    Result<Out> one = failed(items.front(), std::move(done.error()));
-    if (!one) return tl::unexpected(one.error());
-    return std::vector<Out>{*std::move(one)};
-  }
+std::vector<Out> split_on_error(std::span<const In> items, const Call& call, const Failed& failed) {
+  auto done = result_of([&] { return call(items); });
+  if (done || done.error().kind != Error::Kind::permanent || items.empty()) return or_throw(std::move(done));
+  if (items.size() == 1) return {failed(items.front(), std::move(done.error()))};
   const std::size_t half = items.size() / 2;
   auto first = split_on_error<Out>(items.first(half), call, failed);
-  if (!first) return first;
   auto second = split_on_error<Out>(items.subspan(half), call, failed);
-  if (!second) return second;
-  first->insert(first->end(), std::make_move_iterator(second->begin()),
-                std::make_move_iterator(second->end()));
+  std::ranges::move(second, std::back_inserter(first));
   return first;
 }
 
 }  // namespace
 
-Result<std::vector<StoredMessage>> read_messages(Store& store, std::span<const TaskId> ids) {
+std::vector<StoredMessage> read_messages(Store& store, std::span<const TaskId> ids) {
   return split_on_error<StoredMessage>(
       ids, [&](std::span<const TaskId> some) { return store.messages(some); },
       [](TaskId id, Error why) {
@@ -51,10 +43,10 @@ void prove(StoredMessage& stored, const Task& task) {
 
 namespace {
 
-Result<Claimed> claim_and_read(Store& store, std::span<const Event> claims, const Fence& fence,
-                               const Decider& decide, std::size_t most_bytes) {
-  auto claimed = store.claim(claims, fence, decide, most_bytes);
-  if (claimed || claimed.error().kind != Error::Kind::permanent) return claimed;
+Claimed claim_and_read(Store& store, std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                       std::size_t most_bytes) {
+  auto claimed = result_of([&] { return store.claim(claims, fence, decide, most_bytes); });
+  if (claimed || claimed.error().kind != Error::Kind::permanent) return or_throw(std::move(claimed));
   auto decisions = split_on_error<Decision>(
       claims, [&](std::span<const Event> some) { return store.apply(some, fence, decide); },
       [](const Event& claim, Error why) {
@@ -62,41 +54,37 @@ Result<Claimed> claim_and_read(Store& store, std::span<const Event> claims, cons
                    {{"tasks", 1}, {"reason", "task " + std::to_string(claim.id.value) + ": " + why.message}});
         return Decision{Decision::Verdict::refused, std::move(why.message), {}, {}};
       });
-  if (!decisions) return tl::unexpected(decisions.error());
-  auto messages = read_messages(store, first_claimed(*decisions, most_bytes));
-  if (!messages) return tl::unexpected(messages.error());
-  return Claimed{*std::move(decisions), *std::move(messages)};
+  auto messages = read_messages(store, first_claimed(decisions, most_bytes));
+  return {std::move(decisions), std::move(messages)};
 }
 
 }  // namespace
 
-Result<Claimed> claim_tasks(Store& store, std::span<const Event> claims, const Fence& fence,
-                            const Decider& decide, std::size_t most_bytes) {
-  auto claimed = claim_and_read(store, claims, fence, decide, most_bytes);
-  if (!claimed) return claimed;
+Claimed claim_tasks(Store& store, std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                    std::size_t most_bytes) {
+  Claimed claimed = claim_and_read(store, claims, fence, decide, most_bytes);
   std::unordered_map<TaskId, const Task*> tasks;
-  for (const Decision& decision : claimed->decisions) tasks.emplace(decision.task.id, &decision.task);
-  for (StoredMessage& stored : claimed->messages) prove(stored, *tasks.at(stored.id));
+  for (const Decision& decision : claimed.decisions) tasks.emplace(decision.task.id, &decision.task);
+  for (StoredMessage& stored : claimed.messages) prove(stored, *tasks.at(stored.id));
   return claimed;
 }
 
-Result<std::vector<Decision>> apply_step(Store& store, std::span<const Event> events, const Fence& fence,
-                                         const Decider& decide, BulkStep step) {
+std::vector<Decision> apply_step(Store& store, std::span<const Event> events, const Fence& fence,
+                                 const Decider& decide, BulkStep step) {
   const auto apply = [&](std::span<const Event> some, const Decider& decider) {
     auto done = store.apply(some, fence, decider, &step);
-    if (done) step.from = some.back().id;
+    step.from = some.back().id;
     return done;
   };
   return split_on_error<Decision>(
       events, [&](std::span<const Event> some) { return apply(some, decide); },
-      [&](const Event& event, const Error& why) -> Result<Decision> {
+      [&](const Event& event, const Error& why) {
         log::warn("bulk step failed", {{"reason", "task " + event.id.str() + ": " + why.message}});
         // It counts as refused, and the next one follows.
-        auto done = apply({&event, 1}, [&](const Task& task, const Happening&, const Circumstances&) {
+        const auto refuse = [&](const Task& task, const Happening&, const Circumstances&) {
           return Decision{Decision::Verdict::refused, why.message, task, {}};
-        });
-        if (!done) return tl::unexpected(done.error());
-        return done->front();
+        };
+        return apply({&event, 1}, refuse).front();
       });
 }
 

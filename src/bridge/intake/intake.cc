@@ -449,12 +449,9 @@ void CrashLoop::start() {
   holds_.hold(IntakeHolds::Why::crash_loop);
   sidecar_.jobs.submit<std::int64_t>(
       Lane::flow,
-      [name = name_](Store& store) -> Result<std::int64_t> {
-        const auto before = store.setting(name, "");
-        if (!before) return tl::unexpected(before.error());
-        const std::int64_t unfinished = number_in(*before);
-        if (auto written = store.set_setting(name, std::to_string(unfinished + 1)); !written)
-          return tl::unexpected(written.error());
+      [name = name_](Store& store) {
+        const std::int64_t unfinished = number_in(store.setting(name, ""));
+        store.set_setting(name, std::to_string(unfinished + 1));
         return unfinished;
       },
       [this](const Result<std::int64_t>& unfinished) {
@@ -528,7 +525,7 @@ void CrashLoop::write(std::int64_t count) {
       Lane::upkeep,
       [name = name_, count](Store& store) {
         // A name that changes with each start, as a container's, leaves no row behind.
-        return store.set_setting(name, count > 0 ? std::to_string(count) : "");
+        store.set_setting(name, count > 0 ? std::to_string(count) : "");
       },
       [](const Result<void>& done) {
         if (!done) log::warn("counting the starts of the intake failed", {{"reason", done.error().message}});

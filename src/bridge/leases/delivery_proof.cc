@@ -10,7 +10,7 @@ namespace rung::bridge {
 
 Jobs::Work DeliveryProof::read_key(std::function<void()> ready) {
   return [this, ready = std::move(ready)](Store& store) {
-    const std::string key = or_throw(store.setting("result_token_key", DeliveryTokens::new_key()));
+    const std::string key = store.setting("result_token_key", DeliveryTokens::new_key());
     if (!DeliveryTokens::from_hex(key)) {
       const char* reason = "result_token_key in rung_settings is not 64 hex digits: delete that row";
       log::error("delivery token key unusable: publishing and results are stopped", {{"reason", reason}});

@@ -19,7 +19,7 @@ class Jobs {
   // What follows on the loop. None: nothing.
   using Then = std::function<void()>;
   // On a store thread. An error is logged, once for as long as it stays the same, and the job comes again.
-  using Work = std::function<Result<Then>(Store&)>;
+  using Work = std::function<Then(Store&)>;
   struct Job {
     const char* name;  // in the log
     Ms period;

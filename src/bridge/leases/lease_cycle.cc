@@ -21,7 +21,7 @@ ClockReading read_clock(const Clock& here, Store& store) {
   for (int i = 0; i < kReadings && (i == 0 || best.took() > kQuickUs); ++i) {
     ClockReading reading;
     reading.sent = here.boot_us();
-    reading.db = or_throw(store.clock());
+    reading.db = store.clock();
     reading.received = here.boot_us();
     if (i == 0 || reading.took() < best.took()) best = reading;
   }
@@ -30,10 +30,9 @@ ClockReading read_clock(const Clock& here, Store& store) {
 
 Beat send_beat(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, Store& store) {
   const NodeIdentity& identity = settings.identity;
-  if (c.node == 0) c.node = or_throw(store.register_node(identity, settings.lease));
+  if (c.node == 0) c.node = store.register_node(identity, settings.lease);
   c.sent = here.boot();
-  return or_throw(
-      store.heartbeat(c.node, identity.incarnation, settings.lease, c.problems, c.link, c.config));
+  return store.heartbeat(c.node, identity.incarnation, settings.lease, c.problems, c.link, c.config);
 }
 
 // Each beat increments a count in our node's row. A row with a lower count than we know is an older one: the
@@ -113,7 +112,7 @@ std::optional<BootMs> next_foreign_expiry(const LeaseCycle& c, const std::vector
 // `nodes`: live. REQUIRES: c.held has the renewed leases.
 void look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, Store& store,
                    const std::vector<NodeRow>& nodes) {
-  const std::vector<ShardRow> rows = or_throw(store.shards());
+  const std::vector<ShardRow> rows = store.shards();
   // Higher than any epoch given out before the database went back: old writes stay fenced off.
   const std::uint64_t above = c.restored ? c.memory.highest_epoch : 0;
   std::uint64_t& highest = c.memory.highest_epoch;
@@ -129,7 +128,7 @@ void look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& he
   for (const Gained& one : plan) wanted.push_back(one.lease.shard);
   std::vector<Lease> taken;
   if (!wanted.empty())
-    taken = or_throw(store.acquire(c.node, settings.identity.incarnation, wanted, settings.lease, above));
+    taken = store.acquire(c.node, settings.identity.incarnation, wanted, settings.lease, above);
   for (Gained one : plan) {
     const auto lease = std::ranges::find(taken, one.lease.shard, &Lease::shard);
     if (lease == taken.end()) continue;
@@ -170,8 +169,8 @@ LeaseCycle perform_cycle(LeaseCycle c, const LeaseSettings& settings, const Cloc
   c.name_taken = !beat.still_ours;
   if (c.name_taken) return c;
   c.memory.beats = beat.beats;
-  c.held = or_throw(store.renew(c.node, c.renew, settings.lease));
-  if (!c.release.empty()) or_throw(store.release(c.node, c.release));
+  c.held = store.renew(c.node, c.renew, settings.lease);
+  if (!c.release.empty()) store.release(c.node, c.release);
   look_and_take(c, settings, here, store, beat.live);
   return c;
 }

@@ -237,7 +237,7 @@ void Shards::give_back() {
   const std::function<void()> done = std::exchange(left_, nullptr);
   if (node() == 0) return done();
   const auto work = [node = node(), incarnation = settings_.identity.incarnation](Store& store) {
-    return store.leave(node, incarnation);
+    store.leave(node, incarnation);
   };
   jobs_.submit<void>(Lane::leases, work, [done](const Result<void>&) { done(); });
 }

@@ -19,10 +19,8 @@ constexpr Ms kReadCausesEvery{std::chrono::seconds{15}};
 // Changes of one transaction. A transaction of the flow leaves one for each of its causes, usually a few.
 constexpr int kFoldAtOnce = 2000;
 
-Result<Jobs::Then> fold(Store& store) {
-  const auto folded = store.fold_causes(kFoldAtOnce);
-  if (!folded) return tl::unexpected(folded.error());
-  return [worse = folded->worse] {
+Jobs::Then fold(Store& store) {
+  return [worse = store.fold_causes(kFoldAtOnce).worse] {
     for (const CauseRow& row : worse) {
       log::warn(
           "an ignored cause got worse",
@@ -37,8 +35,10 @@ Result<Jobs::Then> fold(Store& store) {
 Jobs::Id add_cause_jobs(Jobs& jobs) {
   // On the lane of queries, whose connection is in use: that of upkeep would be opened for it each time.
   jobs.add({"read causes", kReadCausesEvery, Lane::sweeps, Jobs::Who::owners, [] {
-              return Jobs::Work(
-                  [](Store& store) { return store.read_causes().map([] { return Jobs::Then{}; }); });
+              return [](Store& store) {
+                store.read_causes();
+                return Jobs::Then{};
+              };
             }});
   return jobs.add(
       {"count causes", kFoldEvery, Lane::upkeep, Jobs::Who::leader, [] { return Jobs::Work(fold); }, true});
@@ -143,7 +143,7 @@ Jobs::Work ParkedCopies::next_batch() {
   sent.insert(recorded_.begin(), recorded_.end());
   return [this, sent = std::move(sent), shards = sidecar_.shards.list(), until = sidecar_.clock.now(),
           room = kMostCopyBytes - bytes_](Store& store) {
-    const auto rows = or_throw(store.due(State::parked, shards, std::nullopt, until, kCopiesPerShard));
+    const auto rows = store.due(State::parked, shards, std::nullopt, until, kCopiesPerShard);
     std::vector<TaskId> ids;
     for (const DueEntry& row : rows) {
       if (!sent.contains(row.id) && ids.size() < kMostInBatch) ids.push_back(row.id);
@@ -162,14 +162,14 @@ std::vector<ParkedCopies::Copy> ParkedCopies::read(Store& store, const std::vect
   std::vector<Copy> copies;
   std::vector<TaskId> taken;
   std::size_t bytes = 0;
-  for (KnownTask& known : or_throw(store.known(ids))) {
+  for (KnownTask& known : store.known(ids)) {
     bytes += message_bytes(known.row.task);
     if (!taken.empty() && bytes > room) break;
     taken.push_back(known.row.task.id);
     const TaskId id = known.row.task.id;
     copies.push_back({std::move(known.row.task), {id, nullptr, "its body is not in the database"}});
   }
-  auto messages = or_throw(read_messages(store, taken));
+  auto messages = read_messages(store, taken);
   for (Copy& copy : copies) {
     const auto stored = std::ranges::find(messages, copy.task.id, &StoredMessage::id);
     if (stored != messages.end()) copy.stored = std::move(*stored);
@@ -245,7 +245,7 @@ Jobs::Work CountUpkeep::next() {
   if (pending_ == nullptr && clock_.known()) fill();
   if (pending_ == nullptr) return nullptr;
   return [this, batch = pending_](Store& store) {
-    or_throw(store.add_counts(*batch));
+    store.add_counts(*batch);
     return [this] { added(); };
   };
 }
@@ -279,7 +279,7 @@ void CountUpkeep::added() {
 
 Jobs::Work CountUpkeep::forget() {
   return [this, at = clock_.now()](Store& store) {
-    return [this, gone = or_throw(store.forget(at, kMostForgotten))] {
+    return [this, gone = store.forget(at, kMostForgotten)] {
       if (gone >= kMostForgotten) jobs_.run(forget_);
     };
   };

@@ -47,12 +47,12 @@ struct Retention::Purged {
 
   void some(Store& store, EpochMs now) {
     const EpochMs before = now - *keep;
-    const PurgeResult tasks = or_throw(store.purge_finished(before, cursor, kTasks));
+    const PurgeResult tasks = store.purge_finished(before, cursor, kTasks);
     gone.tasks = tasks.tasks;
     cursor = tasks.last;
     more = tasks.more;
     if (more) return;
-    const PurgedRecords records = or_throw(store.purge_records(before, kRecords));
+    const PurgedRecords records = store.purge_records(before, kRecords);
     gone.audit = records.audit;
     gone.bulks = records.bulks;
     gone.events = records.events;
@@ -72,15 +72,8 @@ struct Retention::Tended {
 
   // What is wrong with the partitions does not keep the rest from being done: it is the answer in the end.
   void some(Store& store, EpochMs now) {
-    const auto there = or_throw(store.partitions());
-    // Also if there is nothing to add: this repairs an addition that was cut short between the two tables.
-    const auto added = store.add_partitions(partitions_to_add(there, now, keep));
-    busy = added && *added == PartitionsAdded::busy;
-    Result<void> all;
-    if (!added) all = tl::unexpected(added.error());
-    if (added && *added == PartitionsAdded::full)
-      all = permanent(
-          "the last partition holds too much to be divided beside the work: docs/operations.md, Retention");
+    const auto there = store.partitions();
+    auto all = result_of([&] { add(store, there, now); });
     if (keep && !busy) {
       if (auto old = drop_one(store, there, now); !old) all = old;
     }
@@ -88,6 +81,16 @@ struct Retention::Tended {
   }
 
  private:
+  // Also if there is nothing to add: this repairs an addition that was cut short between the two tables.
+  void add(Store& store, const std::vector<Partition>& there, EpochMs now) {
+    const PartitionsAdded added = store.add_partitions(partitions_to_add(there, now, keep));
+    busy = added == PartitionsAdded::busy;
+    if (added == PartitionsAdded::full)
+      throw StoreError(
+          {Error::Kind::permanent,
+           "the last partition holds too much to be divided beside the work: docs/operations.md, Retention"});
+  }
+
   Result<void> drop_one(Store& store, const std::vector<Partition>& there, EpochMs now) {
     Result<void> refused;
     TaskId sweep_to;
@@ -96,7 +99,7 @@ struct Retention::Tended {
       sweep_to = std::max(sweep_to, due.sweep_to);
       if (!due.drop || !refused)
         continue;  // after a refusal, leave the tables alone: each try makes others wait
-      const auto end = store.drop_partition(partition);
+      const auto end = result_of([&] { return store.drop_partition(partition); });
       if (!end) refused = tl::unexpected(end.error());
       busy = end && *end == PartitionDrop::busy;
       if (busy) return {};
@@ -106,7 +109,7 @@ struct Retention::Tended {
       return {};
     }
     if (!sweep) return refused;
-    const Swept swept = or_throw(store.sweep(*sweep, sweep_to, kTasks));
+    const Swept swept = store.sweep(*sweep, sweep_to, kTasks);
     sweep = swept.next;
     more = sweep.has_value();
     return refused;

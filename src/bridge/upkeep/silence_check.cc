@@ -24,15 +24,15 @@ constexpr int kReadShare = 8;
 
 Jobs::Work SilenceCheck::check() {
   return [this, shards = sidecar_.shards.list(), until = sidecar_.clock.now()](Store& store) {
-    Found due{or_throw(store.due(State::awaiting, shards, std::nullopt, until, kSilentPerShard))};
+    Found due{store.due(State::awaiting, shards, std::nullopt, until, kSilentPerShard)};
     std::vector<TaskId> ids;
     std::set<std::string> queues;
     for (const DueEntry& row : due.rows) {
       ids.push_back(row.id);
       queues.insert(row.queue);
     }
-    due.awaiting = or_throw(store.awaiting(ids));
-    if (!ids.empty()) due.known = or_throw(store.attachments(std::vector(queues.begin(), queues.end())));
+    due.awaiting = store.awaiting(ids);
+    if (!ids.empty()) due.known = store.attachments(std::vector(queues.begin(), queues.end()));
     return [this, due = std::move(due)] { found(due); };
   };
 }
@@ -78,7 +78,7 @@ void SilenceCheck::found(const Found& due) {
 
 Jobs::Work SilenceCheck::find_queues() {
   return [this](Store& store) {
-    return [this, queues = or_throw(store.awaiting_queues(Attachments::kMostSeen))] {
+    return [this, queues = store.awaiting_queues(Attachments::kMostSeen)] {
       sidecar_.attachments.awaiting(queues);
     };
   };

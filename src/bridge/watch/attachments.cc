@@ -89,7 +89,7 @@ void Attachments::found(const AttachmentLook& look, const std::vector<std::strin
 void Attachments::note(const std::vector<AttachmentSighting>& seen) {
   if (seen.empty()) return;
   sidecar_.jobs.submit<void>(
-      Lane::upkeep, [seen](Store& store) { return store.see_attachments(seen); },
+      Lane::upkeep, [seen](Store& store) { store.see_attachments(seen); },
       [this, seen](const Result<void>& done) {
         if (done) return;
         log::warn("attachments not recorded", {{"reason", done.error().message}});

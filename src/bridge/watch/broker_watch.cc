@@ -124,8 +124,7 @@ Jobs::Work OwnershipWatch::look() {
   const bool may_be_ours =
       !report.asked_for.empty() && (report.owner.empty() || report.owner == report.asked_for);
   return [this, report, place = may_be_ours ? std::optional(report.place) : std::nullopt](Store& store) {
-    return [this, report,
-            known = Known{or_throw(read_ownership(store, place)), or_throw(store.live_nodes()).size()}] {
+    return [this, report, known = Known{read_ownership(store, place), store.live_nodes().size()}] {
       if (!draining_) judge(report, known);
     };
   };

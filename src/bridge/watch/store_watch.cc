@@ -129,10 +129,10 @@ void StoreThreads::run(Lane lane) {
 }
 
 std::optional<Error> StoreThreads::attempt_once(Job& job, std::unique_ptr<Store>& store) {
-  if (!store) {
-    auto opened = factory_();
-    if (!opened) return opened.error();
-    store = std::move(*opened);
+  try {
+    if (!store) store = factory_();
+  } catch (const StoreError& e) {
+    return e.error;
   }
   return job.attempt(*store);
 }

@@ -52,7 +52,7 @@ Json to_json(const Sides& sides, bool changed) {
 }
 
 void change(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker, const Sides& before) {
-  const std::string id = need(change_ownership(store, before.report.place));
+  const std::string id = change_ownership(store, before.report.place);
   need(probe.remove_mark(broker));
   const auto marked = need(probe.owner(broker, {id, true}));
   if (marked.owner != id)
@@ -63,13 +63,13 @@ void change(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker
       cli_user() + ": this database serves " + describe(before.report.place) +
       "; before: " + (before.ownership.serves ? describe(*before.ownership.serves) : "nothing") +
       "; the broker was marked as served by " + owner_text(before);
-  need(store.record_event(0, {"ownership_changed", broker.prefix, detail}));
+  store.record_event(0, {"ownership_changed", broker.prefix, detail});
 }
 
 int adopt(const CLI::App& c) {
   const Config config = load(ConfigFor::sidecar);
   const SystemClock clock;
-  const auto store = need(open_store(config.store, clock));
+  const auto store = open_store(config.store, clock);
   const auto probe = need(rabbit::Probe::open(config.broker, clock, kBrokerTimeout));
   const Sides sides = look_at_both(*store, *probe, config.broker);
   if (!sides.report.problem.empty()) throw Failed({Error::Kind::refused, sides.report.problem});
@@ -95,10 +95,10 @@ int adopt(const CLI::App& c) {
 }  // namespace
 
 Sides look_at_both(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker) {
-  Sides sides{need(look_at_ownership(store)), {}, {}};
+  Sides sides{look_at_ownership(store), {}, {}};
   // Without an id no mark can be ours.
   sides.report = need(probe.owner(broker, {sides.is_new() ? "none" : sides.ownership.database, false}));
-  for (const NodeRow& node : need(store.live_nodes())) sides.instances.push_back(node.name);
+  for (const NodeRow& node : store.live_nodes()) sides.instances.push_back(node.name);
   return sides;
 }
 

@@ -381,7 +381,7 @@ std::vector<std::string> selected_queues(const AttachOptions& options, const Con
 // Returns if no task of the queues is under way, or if the user detaches them all the same.
 void confirm_detach(MysqlStore& store, const std::vector<std::string>& queues) {
   std::map<std::string, std::map<State, std::int64_t>> found;
-  for (const QueueStat& stat : need(store.open_by_queue())) {
+  for (const QueueStat& stat : store.open_by_queue()) {
     if (std::ranges::find(queues, stat.queue) != queues.end()) found[stat.queue][stat.state] += stat.tasks;
   }
   std::string text;
@@ -407,7 +407,7 @@ void confirm_detach(MysqlStore& store, const std::vector<std::string>& queues) {
 // Sidecars also find out at their next look, but not if the queue is attached again before it.
 void tell_sidecars(QueueAdmin& admin, const std::string& prefix, const std::vector<std::string>& queues,
                    MysqlStore& store) {
-  const auto now = store.now();
+  const auto now = result_of([&] { return store.now(); });
   if (!now || queues.empty()) return;
   const auto vhost = rabbit::read_vhost(admin, prefix, &queues);
   if (!vhost) return;
@@ -417,14 +417,14 @@ void tell_sidecars(QueueAdmin& admin, const std::string& prefix, const std::vect
     seen.push_back(
         {facts.name, AttachmentState::detached, "rung detach by " + cli_user(), *now, false, true});
   }
-  if (const auto done = store.see_attachments(seen); !done)
+  if (const auto done = result_of([&] { store.see_attachments(seen); }); !done)
     report_error(exit_of(done.error()),
                  "the sidecars could not be told: " + done.error().message + "; they look by themselves");
 }
 
-Result<std::unique_ptr<MysqlStore>> open_database(const GroupChoice& group, const Clock& clock) {
+std::unique_ptr<MysqlStore> open_database(const GroupChoice& group, const Clock& clock) {
   const LoadedConfig loaded = load_config(find_config(), ConfigFor::database, group);
-  if (!loaded.ok()) return permanent(loaded.problems.front().str());
+  if (!loaded.ok()) throw StoreError({Error::Kind::permanent, loaded.problems.front().str()});
   return open_store(loaded.config.store, clock);
 }
 
@@ -437,7 +437,7 @@ int detach(const AttachOptions& options, const Config& config, QueueAdmin& admin
   }
   if (attached.empty()) return print_outcomes(detach_queues(admin, config.broker, queues));
   const SystemClock clock;
-  const auto store = open_database(group_choice(queues.front()), clock);
+  const auto store = result_of([&] { return open_database(group_choice(queues.front()), clock); });
   if (!store && !options.force)
     throw Failed(exit_of(store.error()), "tasks under way cannot be counted: " + store.error().message +
                                              "; --force detaches without counting them");

@@ -159,7 +159,7 @@ void check_addresses(const std::vector<DatabaseAddress>& addresses, const Databa
 // All other checks, on the address in use.
 void check_one(const Config& config, const Clock& clock, const StoreOptions& options, const Url& url,
                const std::string& at, Findings& out) {
-  const auto facts = diagnose_mysql(options, clock);
+  const auto facts = result_of([&] { return diagnose_mysql(options, clock); });
   if (!facts) return not_connected(url, facts.error(), out);
   const Database db{config, *facts, url};
   out.ok("database.login", "user '" + url.user + "' at " + at + ", " + db.variable("version") + " " +
@@ -192,8 +192,8 @@ void check_ownership(const Config& config, const Clock& clock, rabbit::Probe* pr
   options.timeout = kDoctorTimeout;
   Sides sides;
   try {
-    sides = look_at_both(*need(open_store(options, clock)), *probe, config.broker);
-  } catch (const Failed& error) {
+    sides = look_at_both(*open_store(options, clock), *probe, config.broker);
+  } catch (const std::exception& error) {  // Failed, StoreError
     return out.skip(name, std::string("cannot be compared: ") + error.what());
   }
   const PlaceReport& report = sides.report;

@@ -63,7 +63,7 @@ class StoreWrites {
 
   // In one transaction.
   Result<std::vector<bridge::Submitted>> submit(const std::vector<Submission>& batch) {
-    const auto now = reads_.result_of([](MysqlStore& store) { return api::need(store.now()); });
+    const auto now = reads_.result_of([](MysqlStore& store) { return store.now(); });
     if (!now) return tl::unexpected(now.error());
     // One shard per batch: the rows are adjacent in the index.
     const int shard = static_cast<int>(random_() % kShards);
@@ -94,13 +94,12 @@ class StoreWrites {
   Result<std::vector<Decision>> apply(const std::vector<Event>& events) {
     return retry_transient([&] {
       return reads_.result_of(
-          [&](MysqlStore& store) { return api::need(store.apply(events, Fence{}, decider(config_.rules))); });
+          [&](MysqlStore& store) { return store.apply(events, Fence{}, decider(config_.rules)); });
     });
   }
   Result<std::vector<Inserted>> insert(const std::vector<NewTask>& tasks) {
-    return retry_transient([&] {
-      return reads_.result_of([&](MysqlStore& store) { return api::need(store.insert(tasks, kNoLease)); });
-    });
+    return retry_transient(
+        [&] { return reads_.result_of([&](MysqlStore& store) { return store.insert(tasks, kNoLease); }); });
   }
 
   api::Reads& reads_;
@@ -114,7 +113,7 @@ class Local final : public Api {
   Local(const Config& config, const Clock& clock, const std::string& who, std::unique_ptr<MysqlStore> first)
       : first_(std::move(first)) {
     api::ContextParts parts;
-    parts.store = [this, &config, &clock]() -> Result<std::unique_ptr<MysqlStore>> {
+    parts.store = [this, &config, &clock] {
       if (first_ != nullptr) return std::exchange(first_, nullptr);
       return open_mysql_store(config.store, clock);
     };

@@ -204,11 +204,10 @@ Config load(ConfigFor purpose, const std::string& queue, bool any) {
   return std::move(loaded.config);
 }
 
-Result<std::unique_ptr<MysqlStore>> open_store(StoreOptions options, const Clock& clock) {
+std::unique_ptr<MysqlStore> open_store(StoreOptions options, const Clock& clock) {
   options.migrate = false;
-  auto store = open_mysql_store(std::move(options), clock);
-  if (!store) return store;
-  if (auto good = (*store)->check_schema(); !good) return tl::unexpected(good.error());
+  auto store = open_mysql_store(options, clock);
+  store->check_schema();
   return store;
 }
 
@@ -229,10 +228,8 @@ Config config_of_session(const std::string& queue, ConfigFor purpose) {
 
 Session::Session(const std::string& queue, ConfigFor purpose)
     : config(config_of_session(queue, purpose)),
-      api(need(config.api.url.empty() ? open_store(config.store, clock).map([this](auto store) {
-        return local_api(config, clock, cli_user(), std::move(store));
-      })
-                                      : api_client(config.api))),
+      api(config.api.url.empty() ? local_api(config, clock, cli_user(), open_store(config.store, clock))
+                                 : need(api_client(config.api))),
       now(need(api->now())) {}
 
 CLI::Option* add_watch(CLI::App& command) {

@@ -58,7 +58,7 @@ void tell(std::string_view line);
 int report_error(Exit code, std::string_view what);
 int report_error(const Error& error);
 
-// Ends the command: main() prints it as report_error() does.
+// Ends the command: main() prints it, and a StoreError, as report_error() does.
 struct Failed : std::runtime_error {
   Failed(Exit code, const std::string& what) : std::runtime_error(what), exit(code) {}
   explicit Failed(const Error& error) : Failed(exit_of(error), error.message) {}
@@ -81,9 +81,9 @@ GroupChoice group_choice(const std::string& queue = {});
 // and reading, or with `any`.
 Config load(ConfigFor purpose, const std::string& queue = {}, bool any = false);
 
-// A store with a matching schema. Only `rung migrate` and `rung run` create it: here a typo in store.url
-// would leave a database behind.
-Result<std::unique_ptr<MysqlStore>> open_store(StoreOptions options, const Clock& clock);
+// A store with a matching schema; throws StoreError. Only `rung migrate` and `rung run` create it: here a
+// typo in store.url would leave a database behind.
+std::unique_ptr<MysqlStore> open_store(StoreOptions options, const Clock& clock);
 
 // The config, and the API: over a store as open_store() opens it, or an instance's.
 struct Session {

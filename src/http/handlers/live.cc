@@ -196,7 +196,7 @@ void LiveFeed::tick() {
   for (const auto& view : views) watched.insert(view->watched.begin(), view->watched.end());
   question_.watched.assign(watched.begin(), watched.end());
   question_.watched.resize(std::min(watched.size(), LiveQuestion::kMostWatched));
-  const auto answer = reads_.result_of([&](MysqlStore& store) { return api::need(store.live(question_)); });
+  const auto answer = reads_.result_of([&](MysqlStore& store) { return store.live(question_); });
   LiveChanges changes;
   if (answer) {
     if (last_) changes = changes_between(*last_, *answer);

@@ -24,7 +24,6 @@ using api::Action;
 using api::answer;
 using api::FieldErrors;
 using api::Json;
-using api::need;
 using api::Param;
 using api::Scope;
 using api::Takes;
@@ -38,17 +37,17 @@ constexpr Ms kScrapeCounts{250};  // ended tasks, of a scrape's 15 seconds
 // In few queries; only the counts by queue read the tasks' index.
 Metrics::Totals read_totals(MysqlStore& store, api::TaskCounter& counter) {
   Metrics::Totals totals;
-  totals.now = need(store.now());
+  totals.now = store.now();
   totals.by_queue = counter.count(store, totals.now, kScrapeCounts).queues;
-  totals.silences_held = need(store.held_silences());
+  totals.silences_held = store.held_silences();
   totals.unread = api::unread_queues(store);
-  totals.causes = need(store.cause_totals());
-  totals.failing = need(store.causes({.states = {CauseState::fresh, CauseState::regressed},
-                                      .since = totals.now - std::chrono::hours{1},
-                                      .limit = kFailingCauses}));
+  totals.causes = store.cause_totals();
+  totals.failing = store.causes({.states = {CauseState::fresh, CauseState::regressed},
+                                 .since = totals.now - std::chrono::hours{1},
+                                 .limit = kFailingCauses});
   for (const QueueGate& gate : api::gates_in_force(store)) totals.held_back.push_back(gate.queue);
-  totals.nodes = need(store.live_nodes()).size();
-  const auto shards = need(store.shards());
+  totals.nodes = store.live_nodes().size();
+  const auto shards = store.shards();
   totals.unowned = static_cast<std::size_t>(kShards - std::ranges::count_if(shards, [&](const ShardRow& one) {
                                               return api::is_owned(one, totals.now);
                                             }));

@@ -54,13 +54,13 @@ void write_record(Session& session, const AttachmentRecord& record) {
 
 }  // namespace
 
-Result<AttachmentRecords> MysqlStore::attachments(std::span<const std::string> queues) {
-  return session_->run_for([&] { return read_records(*session_, queues, false); });
+AttachmentRecords MysqlStore::attachments(std::span<const std::string> queues) {
+  return session_->run([&] { return read_records(*session_, queues, false); });
 }
 
 // Usually nothing changes: then nothing is locked.
-Result<void> MysqlStore::see_attachments(std::span<const AttachmentSighting> seen) {
-  if (seen.empty()) return {};
+void MysqlStore::see_attachments(std::span<const AttachmentSighting> seen) {
+  if (seen.empty()) return;
   std::vector<std::string> queues;
   std::vector<AttachmentSighting> ordered;
   for (const AttachmentSighting& one : seen) {
@@ -85,14 +85,12 @@ Result<void> MysqlStore::see_attachments(std::span<const AttachmentSighting> see
     if (lock) session_->exec(render("attachments_forget", {{"before", now - kAttachmentsKept}}));
     return changes;
   };
-  const auto changes = session_->run_for([&] { return see(false); });
-  if (!changes) return tl::unexpected(changes.error());
-  return *changes ? session_->transaction([&] { see(true); }) : Result<void>{};
+  if (session_->run([&] { return see(false); })) session_->transaction([&] { see(true); });
 }
 
-Result<std::map<TaskId, Awaiting>> MysqlStore::awaiting(std::span<const TaskId> ids) {
-  if (ids.empty()) return std::map<TaskId, Awaiting>{};
-  return session_->run_for([&] {
+std::map<TaskId, Awaiting> MysqlStore::awaiting(std::span<const TaskId> ids) {
+  if (ids.empty()) return {};
+  return session_->run([&] {
     std::map<TaskId, Awaiting> out;
     const Sql sql = render("awaiting", {{"ids", ids}});
     using Time = std::optional<EpochMs>;
@@ -103,8 +101,8 @@ Result<std::map<TaskId, Awaiting>> MysqlStore::awaiting(std::span<const TaskId> 
 }
 
 // A call for each queue: a range of an index. GROUP BY reads all that await (45 ms for 100,000).
-Result<std::vector<std::string>> MysqlStore::awaiting_queues(std::size_t most) {
-  return session_->run_for([&] {
+std::vector<std::string> MysqlStore::awaiting_queues(std::size_t most) {
+  return session_->run([&] {
     std::vector<std::string> out;
     while (out.size() < most) {
       const std::string last = out.empty() ? "" : out.back();
@@ -116,8 +114,8 @@ Result<std::vector<std::string>> MysqlStore::awaiting_queues(std::size_t most) {
   });
 }
 
-Result<std::map<std::string, std::int64_t>> MysqlStore::held_silences() {
-  return session_->run_for([&] {
+std::map<std::string, std::int64_t> MysqlStore::held_silences() {
+  return session_->run([&] {
     std::map<std::string, std::int64_t> out;
     const Sql held = render("held_silences", {{"shards", kAllShards}});
     for (const auto& [queue, tasks] : session_->rows<std::string, std::int64_t>(held))

@@ -53,10 +53,10 @@ std::int64_t freeze(Session& session, std::int64_t bulk, const Filter& filter, c
 
 }  // namespace
 
-Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
+Bulk MysqlStore::create_bulk(const NewBulk& asked) {
   const Filter filter = of_bulk(asked);
-  if (auto good = check(filter); !good) return tl::unexpected(good.error());
-  return session_->transaction_for(
+  check(filter);
+  return session_->transaction(
       [&] {
         if (asked.action == BulkAction::redrive) session_->exec(render("bulk_redrives_in_turn"));
         session_->exec(
@@ -89,18 +89,18 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
       "bulk");
 }
 
-Result<std::optional<Bulk>> MysqlStore::bulk(std::int64_t id) {
-  return session_->run_for([&] { return read_bulk(*session_, id); });
+std::optional<Bulk> MysqlStore::bulk(std::int64_t id) {
+  return session_->run([&] { return read_bulk(*session_, id); });
 }
 
-Result<std::vector<Bulk>> MysqlStore::bulks(int limit, std::optional<std::int64_t> below) {
+std::vector<Bulk> MysqlStore::bulks(int limit, std::optional<std::int64_t> below) {
   const Sql from =
       below ? render("list.before", {{"column", Sql::identifier("id")}, {"value", *below}}) : Sql();
   return session_->read_all(render("bulks") + from + render("list.end", {{"limit", limit}}), bulk_at);
 }
 
-Result<std::optional<Bulk>> MysqlStore::set_bulk(const BulkControl& control) {
-  return session_->transaction_for([&]() -> std::optional<Bulk> {
+std::optional<Bulk> MysqlStore::set_bulk(const BulkControl& control) {
+  return session_->transaction([&]() -> std::optional<Bulk> {
     const auto before = read_bulk(*session_, control.id);
     if (!before) return std::nullopt;
     const auto set =
@@ -118,45 +118,43 @@ Result<std::optional<Bulk>> MysqlStore::set_bulk(const BulkControl& control) {
   });
 }
 
-Result<std::optional<Bulk>> MysqlStore::take_bulk(const std::string& runner, Ms ttl,
-                                                  std::optional<std::int64_t> only) {
+std::optional<Bulk> MysqlStore::take_bulk(const std::string& runner, Ms ttl,
+                                          std::optional<std::int64_t> only) {
   const Sql free = render("bulk_due.free", {{"runner", runner}});
   const Sql which = only ? equals("id", *only) : Sql();
   // Mostly there is none: one statement instead of a transaction. Another process may be quicker.
-  const auto due = session_->run_for(
+  const auto due = session_->run(
       [&] { return session_->number(render("bulk_due") + free + which + render("bulk_due.end")); });
-  if (!due) return tl::unexpected(due.error());
-  if (*due == 0) return std::optional<Bulk>();
-  return session_->transaction_for([&]() -> std::optional<Bulk> {
+  if (due == 0) return std::nullopt;
+  return session_->transaction([&]() -> std::optional<Bulk> {
     const auto taken = session_->exec(
-        render("bulk_take", {{"bulk", *due}, {"runner", runner}, {"ttl_us", micros(ttl)}}) + free);
-    return taken == 0 ? std::nullopt : read_bulk(*session_, *due);  // 0: another process was quicker
+        render("bulk_take", {{"bulk", due}, {"runner", runner}, {"ttl_us", micros(ttl)}}) + free);
+    return taken == 0 ? std::nullopt : read_bulk(*session_, due);  // 0: another process was quicker
   });
 }
 
-Result<std::vector<TaskId>> MysqlStore::bulk_next(const BulkStep& step, int limit) {
+std::vector<TaskId> MysqlStore::bulk_next(const BulkStep& step, int limit) {
   auto next = session_->read_all(
       render("bulk_next", {{"bulk", step.bulk}, {"from", step.from}, {"limit", limit}}), id_at);
-  if (!next || !next->empty()) return next;
-  auto ended = session_->transaction([&] {
+  if (!next.empty()) return next;
+  session_->transaction([&] {
     const auto through = session_->exec(render("bulk_through") + if_ours(step));
     if (through == 1) write_ended(*session_, read_bulk(*session_, step.bulk).value());
   });
-  if (!ended) return tl::unexpected(ended.error());
   return next;
 }
 
-Result<std::vector<SentTask>> MysqlStore::sent_by_bulk(std::int64_t id, int limit) {
+std::vector<SentTask> MysqlStore::sent_by_bulk(std::int64_t id, int limit) {
   auto sent = session_->read_all(
       render("bulk_sent", {{"bulk", id}, {"limit", limit}}),
       row_of(&SentTask::id, &SentTask::queue, &SentTask::state, &SentTask::held, &SentTask::silence,
              &SentTask::outcome, &SentTask::published_at, &SentTask::error));
-  if (sent) std::erase_if(*sent, [](const SentTask& task) { return task.state == State::unknown; });
+  std::erase_if(sent, [](const SentTask& task) { return task.state == State::unknown; });
   return sent;
 }
 
-Result<void> MysqlStore::judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) {
-  return session_->transaction([&] {
+void MysqlStore::judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) {
+  session_->transaction([&] {
     using Go = BulkVerdict::Go;
     const Sql ours = if_ours(step);
     if (verdict.go == Go::wait) session_->exec(render("bulk_wait", {{"pause_us", micros(pause)}}) + ours);

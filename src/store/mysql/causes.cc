@@ -92,18 +92,18 @@ void MysqlStore::write_causes(const CauseChanges& changes, int node, EpochMs now
   session_->later(render("cause_changes_write", {{"rows", rows.done()}}));
 }
 
-Result<std::vector<CauseRow>> MysqlStore::causes(const CauseFilter& filter) {
-  if (auto good = check_queue(filter.queue); !good) return tl::unexpected(good.error());
-  return session_->run_for([&] {
+std::vector<CauseRow> MysqlStore::causes(const CauseFilter& filter) {
+  check_queue(filter.queue);
+  return session_->run([&] {
     auto rows = read_rows(*session_, filter);
     read_trends(*session_, rows);
     return rows;
   });
 }
 
-Result<std::optional<CauseRow>> MysqlStore::triage(const std::string& cause, const CauseTriage& triage,
-                                                   const std::string& who) {
-  return session_->transaction_for([&]() -> std::optional<CauseRow> {
+std::optional<CauseRow> MysqlStore::triage(const std::string& cause, const CauseTriage& triage,
+                                           const std::string& who) {
+  return session_->transaction([&]() -> std::optional<CauseRow> {
     const auto before = read_rows(*session_, {.id = cause});
     if (before.empty()) return std::nullopt;
     session_->exec(
@@ -121,8 +121,8 @@ Result<std::optional<CauseRow>> MysqlStore::triage(const std::string& cause, con
   });
 }
 
-Result<CauseTotals> MysqlStore::cause_totals() {
-  return session_->run_for([&] {
+CauseTotals MysqlStore::cause_totals() {
+  return session_->run([&] {
     CauseTotals out;
     for (const auto& [word, causes, worse] :
          session_->rows<std::string, std::int64_t, std::int64_t>(render("cause_totals"))) {
@@ -133,8 +133,8 @@ Result<CauseTotals> MysqlStore::cause_totals() {
   });
 }
 
-Result<CausesFolded> MysqlStore::fold_causes(int limit) {
-  return session_->transaction_for([&] {
+CausesFolded MysqlStore::fold_causes(int limit) {
+  return session_->transaction([&] {
     CausesFolded out;
     const auto ids = session_->rows<std::int64_t>(render("cause_changes", {{"limit", limit}}));
     if (ids.empty()) return out;
@@ -151,8 +151,8 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
   });
 }
 
-Result<void> MysqlStore::read_causes() {
-  return session_->run([&] {
+void MysqlStore::read_causes() {
+  session_->run([&] {
     book_->load(session_->all(
         render("cause_ids", {{"kept_s", kCauseKept.count() / 1000}}),
         [](const ::sql::ResultSet& row) { return std::pair(text_at(row, 1), text_at(row, 2)); }));

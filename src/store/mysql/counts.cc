@@ -61,14 +61,14 @@ bool is_repeated(Session& session, std::string_view kind, const std::string& mak
   return false;
 }
 
-Result<std::vector<QueueStat>> MysqlStore::open_by_queue() {
+std::vector<QueueStat> MysqlStore::open_by_queue() {
   return session_->read_all(render("open_by_queue"),
                             row_of(&QueueStat::queue, &QueueStat::state, &QueueStat::tasks,
                                    &QueueStat::oldest_due_at, &QueueStat::overdue));
 }
 
-Result<EndedPiece> MysqlStore::count_ended(const EndedPlace& from, int most) {
-  return session_->run_for([&] {
+EndedPiece MysqlStore::count_ended(const EndedPlace& from, int most) {
+  return session_->run([&] {
     EndedPiece piece;
     // Two ranges of the index. One condition for both would read the queue's entries from the first on.
     const Sql same = render("count_ended.same_queue", {{"queue", from.queue}, {"id", from.id}});
@@ -79,18 +79,18 @@ Result<EndedPiece> MysqlStore::count_ended(const EndedPlace& from, int most) {
   });
 }
 
-Result<void> MysqlStore::add_counts(const CountBatch& batch) {
+void MysqlStore::add_counts(const CountBatch& batch) {
   RUNG_REQUIRE(batch.changes.size() <= CountBatch::kMost);
-  if (batch.changes.empty()) return {};
-  return session_->transaction([&] {
+  if (batch.changes.empty()) return;
+  session_->transaction([&] {
     if (is_repeated(*session_, "counts", batch.maker, batch.id)) return;
     add_promised(*session_, batch);
     add_activity(*session_, batch);
   });
 }
 
-Result<std::vector<PromiseRow>> MysqlStore::promises() {
-  return session_->run_for([&] {
+std::vector<PromiseRow> MysqlStore::promises() {
+  return session_->run([&] {
     std::vector<PromiseRow> out;
     for (const auto& [queue, minutes, in_time, late, gated] :
          session_->rows<std::string, int, std::int64_t, std::int64_t, std::int64_t>(render("promises"))) {
@@ -102,7 +102,7 @@ Result<std::vector<PromiseRow>> MysqlStore::promises() {
   });
 }
 
-Result<std::vector<ActivityPoint>> MysqlStore::activity(const ActivityRange& range) {
+std::vector<ActivityPoint> MysqlStore::activity(const ActivityRange& range) {
   return session_->read_all(render("activity", {{"step", minutes_of(range.step)},
                                                 {"queue", name_sql(range.queue)},
                                                 {"from", range.from},
@@ -113,8 +113,8 @@ Result<std::vector<ActivityPoint>> MysqlStore::activity(const ActivityRange& ran
                             });
 }
 
-Result<int> MysqlStore::forget(EpochMs now, int limit) {
-  return session_->run_for([&] {
+int MysqlStore::forget(EpochMs now, int limit) {
+  return session_->run([&] {
     int gone = 0;
     const auto forget = [&](std::string_view name, Ms kept, Ms length = Ms{0}) {
       gone += static_cast<int>(session_->exec(

@@ -32,18 +32,15 @@ ServerVariables read_variables(Session& session) {
   return found;
 }
 
-Result<ServerVariables> MysqlStore::server_variables() {
-  return session_->run_for([&] { return read_variables(*session_); });
+ServerVariables MysqlStore::server_variables() {
+  return session_->run([&] { return read_variables(*session_); });
 }
 
 }  // namespace mysql
 
-Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options, const Clock& clock) {
-  auto addresses = mysql_addresses(options, clock);
-  if (!addresses) return tl::unexpected(addresses.error());
-  mysql::Session session(options, *addresses, options.timeout);
-  if (auto connected = session.connect(); !connected) return tl::unexpected(connected.error());
-  auto facts = session.run_for([&] {
+DatabaseFacts diagnose_mysql(const StoreOptions& options, const Clock& clock) {
+  mysql::Session session(options, mysql_addresses(options, clock), options.timeout);
+  auto facts = session.run([&] {
     DatabaseFacts found;
     found.has_schema = session.has_database();
     found.newest_version = sql::kSchemaVersion;
@@ -55,18 +52,16 @@ Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options, const Clock& c
     if (found.has_schema) found.version = schema_version(session);
     return found;
   });
-  if (!facts) return facts;
   const BootMs asked = clock.boot();
-  auto now = session.run_for([&] { return session.now(); });
-  if (!now) return tl::unexpected(now.error());
-  facts->round_trip = clock.boot() - asked;
-  facts->clock_offset = *now + facts->round_trip / 2 - clock.wall();
+  const EpochMs now = session.run([&] { return session.now(); });
+  facts.round_trip = clock.boot() - asked;
+  facts.clock_offset = now + facts.round_trip / 2 - clock.wall();
   return facts;
 }
 
 std::vector<DatabaseAddress> look_at_mysql_addresses(const StoreOptions& options, const Clock& clock,
                                                      Ms timeout) {
-  const auto addresses = mysql_addresses(options, clock);
+  const auto addresses = result_of([&] { return mysql_addresses(options, clock); });
   if (!addresses) return {{"store.urls", options, addresses.error(), false}};
   const auto found = (*addresses)->find(clock.boot() + timeout, {}, options.tls == "verify");
   std::vector<DatabaseAddress> all;
@@ -77,7 +72,7 @@ std::vector<DatabaseAddress> look_at_mysql_addresses(const StoreOptions& options
     one.options.addresses =
         std::make_shared<Addresses>(std::vector{url}, mysql::kUsualPort, Addresses::Order::listed, clock);
     mysql::Session session(one.options, one.options.addresses, std::min(timeout, options.timeout));
-    const auto writable = session.run_for([&] { return session.takes_writes(); });
+    const auto writable = result_of([&] { return session.run([&] { return session.takes_writes(); }); });
     if (!writable) one.away = writable.error();
     one.read_only = writable && !*writable;
     all.push_back(std::move(one));

@@ -103,15 +103,15 @@ void write_pause(Session& session, const Pause& pause) {
 
 }  // namespace
 
-Result<std::vector<GateState>> MysqlStore::gate_states(EpochMs changed_since) {
+std::vector<GateState> MysqlStore::gate_states(EpochMs changed_since) {
   return session_->read_all(render("gate_states") + render("gates.changed", {{"since", changed_since}}),
                             state_at);
 }
 
-Result<std::vector<GateState>> MysqlStore::change_gates(const GateBatch& batch) {
+std::vector<GateState> MysqlStore::change_gates(const GateBatch& batch) {
   RUNG_REQUIRE(batch.queues.size() <= GateBatch::kMost);
-  if (batch.queues.empty()) return std::vector<GateState>{};
-  return session_->transaction_for(
+  if (batch.queues.empty()) return {};
+  return session_->transaction(
       [&] {
         const bool again = !batch.id.empty() && is_repeated(*session_, "gates", batch.maker, batch.id);
         const EpochMs now = session_->now();
@@ -140,10 +140,10 @@ void MysqlStore::record_change(const AuditRow& change, const SystemEvent& event)
   write_event(*session_, event);
 }
 
-Result<Pause> MysqlStore::pause(const NewPause& asked) {
+Pause MysqlStore::pause(const NewPause& asked) {
   NewPause request = asked;
   request.who = clean_utf8(asked.who, 255);
-  return session_->transaction_for([&] {
+  return session_->transaction([&] {
     const auto before = lock_pause(*session_, request.queue);
     const EpochMs now = session_->now();
     const auto after = paused(before, request, now);
@@ -155,10 +155,9 @@ Result<Pause> MysqlStore::pause(const NewPause& asked) {
   });
 }
 
-Result<Resumed> MysqlStore::resume(const std::string& queue, const std::string& by,
-                                   const std::string& reason) {
+Resumed MysqlStore::resume(const std::string& queue, const std::string& by, const std::string& reason) {
   const std::string who = clean_utf8(by, 255);
-  return session_->transaction_for([&] {
+  return session_->transaction([&] {
     const auto before = lock_pause(*session_, queue);
     States states = lock_existing(*session_, {&queue, 1});
     const EpochMs now = session_->now();
@@ -176,13 +175,13 @@ Result<Resumed> MysqlStore::resume(const std::string& queue, const std::string& 
   });
 }
 
-Result<std::vector<Pause>> MysqlStore::pauses(EpochMs changed_since) {
+std::vector<Pause> MysqlStore::pauses(EpochMs changed_since) {
   return session_->read_all(render("pauses") + render("gates.changed", {{"since", changed_since}}), pause_at);
 }
 
-Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const TaskId> ids,
-                                                                const std::string& header) {
-  return session_->run_for([&] {
+std::map<TaskId, std::string> MysqlStore::header_values(std::span<const TaskId> ids,
+                                                        const std::string& header) {
+  return session_->run([&] {
     std::map<TaskId, std::string> out;
     if (ids.empty()) return out;
     const Sql headers = render("rule_headers", {{"ids", ids}});

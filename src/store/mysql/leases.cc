@@ -100,8 +100,8 @@ MysqlStore::Locked MysqlStore::lock(const Fence& fence, std::span<const TaskId> 
   return locked;
 }
 
-Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
-  return session_->transaction_for(
+int MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
+  return session_->transaction(
       [&] {
         const Sql by_name = render("node_by_name", {{"name", identity.name}});
         const auto there = static_cast<int>(session_->number(by_name));
@@ -120,10 +120,10 @@ Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
 
 // Without a transaction: each statement stands alone. A process that takes the name between them increments
 // the count, so the row does not look like an older one.
-Result<Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                                   const std::vector<HealthProblem>& problems, BrokerLink link,
-                                   const std::string& config) {
-  return session_->run_for([&] {
+Beat MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                           const std::vector<HealthProblem>& problems, BrokerLink link,
+                           const std::string& config) {
+  return session_->run([&] {
     Beat beat;
     failpoint("beat.before_commit");
     beat.still_ours = session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
@@ -147,8 +147,8 @@ Result<Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
   });
 }
 
-Result<void> MysqlStore::leave(int node, std::uint64_t incarnation) {
-  return session_->transaction(
+void MysqlStore::leave(int node, std::uint64_t incarnation) {
+  session_->transaction(
       [&] {
         const Place id{"node", node};
         const auto left = session_->exec(render("node_leave", {id, {"incarnation", incarnation}}));
@@ -159,28 +159,26 @@ Result<void> MysqlStore::leave(int node, std::uint64_t incarnation) {
       "leave");
 }
 
-Result<std::vector<NodeRow>> MysqlStore::live_nodes() {
+std::vector<NodeRow> MysqlStore::live_nodes() {
   return session_->read_all(nodes_where(render("nodes.live_or", {{"node", 0}})), node_at);
 }
-Result<std::vector<NodeRow>> MysqlStore::nodes() {
-  return session_->read_all(nodes_where(Sql::of(true)), node_at);
-}
+std::vector<NodeRow> MysqlStore::nodes() { return session_->read_all(nodes_where(Sql::of(true)), node_at); }
 
-Result<std::vector<ShardOverdue>> MysqlStore::overdue() {
+std::vector<ShardOverdue> MysqlStore::overdue() {
   return session_->read_all(render("shards_overdue", {{"shards", kAllShards}}),
                             row_of(&ShardOverdue::shard, &ShardOverdue::tasks, &ShardOverdue::oldest));
 }
 
-Result<std::vector<ShardRow>> MysqlStore::shards() {
+std::vector<ShardRow> MysqlStore::shards() {
   return session_->read_all(
       render("shards"), row_of(&ShardRow::shard, &ShardRow::owner, &ShardRow::epoch, &ShardRow::expires_at,
                                &ShardRow::acquired_at, &ShardRow::owner_name, &ShardRow::taken_over_at));
 }
 
-Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnation,
-                                               std::span<const int> shards, Ms ttl, std::uint64_t above) {
-  if (shards.empty()) return std::vector<Lease>{};
-  return session_->transaction_for(
+std::vector<Lease> MysqlStore::acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
+                                       Ms ttl, std::uint64_t above) {
+  if (shards.empty()) return {};
+  return session_->transaction(
       [&] {
         const Place id{"node", node};
         const auto row = session_->query(render("node_incarnation", {id, {"incarnation", incarnation}}));
@@ -195,32 +193,30 @@ Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnati
       "acquire");
 }
 
-Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
-  if (leases.empty() || node == 0) return std::vector<Lease>{};
+std::vector<Lease> MysqlStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
+  if (leases.empty() || node == 0) return {};
   const auto statement = [&](std::span<const Lease> some) {
     return render(
         "leases_renew",
         {{"ttl_us", micros(ttl)}, {"shards", shards_of(some)}, {"leases", pairs_of(some)}, {"node", node}});
   };
   // Nearly always all are held, and one statement says so.
-  const auto renewed = session_->run_for([&] {
+  const auto renewed = session_->run([&] {
     failpoint("renew.before_commit");
     const auto rows = session_->exec(statement(leases));
     failpoint("renew.after_commit");
     return rows;
   });
-  if (!renewed) return tl::unexpected(renewed.error());
-  if (*renewed == static_cast<std::int64_t>(leases.size()))
-    return std::vector<Lease>(leases.begin(), leases.end());
-  return session_->transaction_for([&] {
+  if (renewed == std::ssize(leases)) return {leases.begin(), leases.end()};
+  return session_->transaction([&] {
     std::vector<Lease> held = lock_leases(*session_, "for_update", node, leases);
     if (!held.empty()) session_->exec(statement(held));
     return held;
   });
 }
 
-Result<void> MysqlStore::release(int node, std::span<const Lease> leases) {
-  return session_->transaction(
+void MysqlStore::release(int node, std::span<const Lease> leases) {
+  session_->transaction(
       [&] {
         const std::vector<Lease> held = lock_leases(*session_, "for_update", node, leases);
         if (held.empty()) return;

@@ -30,15 +30,15 @@ int schema_version(Session& session) {
 
 namespace {
 
-// REQUIRES: inside run(). Throws Abort for a schema made by a later version of Rung.
+// REQUIRES: inside run(). Throws StoreError for a schema made by a later version of Rung.
 bool is_current(Session& session) {
   const int version = schema_version(session);
   if (version <= sql::kSchemaVersion) return version == sql::kSchemaVersion;
-  throw Abort{
+  throw StoreError(
       {Error::Kind::permanent,
        "the schema has version " + std::to_string(version) + ", this program knows up to " +
            std::to_string(sql::kSchemaVersion) +
-           ": a newer rung has upgraded it; use that one, or restore the backup from before the upgrade"}};
+           ": a newer rung has upgraded it; use that one, or restore the backup from before the upgrade"});
 }
 
 void take_lock(Session& session) {
@@ -46,7 +46,7 @@ void take_lock(Session& session) {
   do {
     if (session.number(render("migration_lock", {{"wait_s", kLockStep.count()}})) == 1) return;
   } while (session.clock().boot() < give_up);
-  throw Abort{{Error::Kind::transient, "another process is migrating the schema"}};
+  throw StoreError({Error::Kind::transient, "another process is migrating the schema"});
 }
 
 // One that was interrupted is run again from its beginning.
@@ -83,35 +83,29 @@ std::string create_views(Session& session) {
 
 }  // namespace
 
-Result<std::string> MysqlStore::migrate() {
-  if (!session_->has_database()) {
-    if (auto made = session_->create_database(); !made) return tl::unexpected(made.error());
-  }
+std::string MysqlStore::migrate() {
+  if (!session_->has_database()) session_->create_database();
   // Nearly always there is nothing to do. Check with the normal timeouts: with the long one below, a
   // connection that dies just then would block a start for minutes.
-  auto current = session_->run_for([&]() -> std::optional<std::string> {
+  auto current = session_->run([&]() -> std::optional<std::string> {
     if (!is_current(*session_)) return std::nullopt;
     return views_work(*session_) ? "" : create_views(*session_);
   });
-  if (!current) return tl::unexpected(current.error());
-  if (*current) return *std::move(*current);
+  if (current) return *std::move(current);
   // A connection of its own: it waits longer, and its end releases the lock whatever happens.
   Session session(session_->options(), session_->addresses(), kStatement);
-  return session.run_for([&] {
+  return session.run([&] {
     take_lock(session);
     return create(session);
   });
 }
 
-Result<void> MysqlStore::check_schema() {
+void MysqlStore::check_schema() {
   const std::string advice = ": run `rung migrate`";
-  if (!session_->has_database()) {
-    return tl::unexpected(
-        Error{Error::Kind::refused, "the database '" + session_->schema() + "' is missing" + advice});
-  }
-  return session_->run([&] {
-    if (!is_current(*session_)) throw Abort{{Error::Kind::permanent, "the schema is missing" + advice}};
-  });
+  if (!session_->has_database())
+    throw StoreError({Error::Kind::refused, "the database '" + session_->schema() + "' is missing" + advice});
+  if (!session_->run([&] { return is_current(*session_); }))
+    throw StoreError({Error::Kind::permanent, "the schema is missing" + advice});
 }
 
 MysqlStore::MysqlStore(std::unique_ptr<Session> session)
@@ -124,28 +118,26 @@ MysqlStore::~MysqlStore() = default;
 
 namespace rung {
 
-Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, const Clock& clock) {
+std::shared_ptr<Addresses> mysql_addresses(const StoreOptions& options, const Clock& clock) {
   if (options.addresses) return options.addresses;
+  const auto wrong = [](const std::string& what) { return StoreError({Error::Kind::permanent, what}); };
   auto urls = parse_urls(options.url, options.other_urls);
-  if (!urls) return permanent("store.url: " + urls.error().message);
+  if (!urls) throw wrong("store.url: " + urls.error().message);
   for (const Url& url : *urls) {
-    if (url.scheme != "mysql") return permanent("store.url must begin with mysql://");
-    if (url.path.empty()) return permanent("store.url names no database: mysql://user@host:port/DATABASE");
-    if (url.path != urls->front().path) return permanent("store.urls: all must name the same database");
+    if (url.scheme != "mysql") throw wrong("store.url must begin with mysql://");
+    if (url.path.empty()) throw wrong("store.url names no database: mysql://user@host:port/DATABASE");
+    if (url.path != urls->front().path) throw wrong("store.urls: all must name the same database");
   }
   return std::make_shared<Addresses>(*std::move(urls), mysql::kUsualPort, Addresses::Order::listed, clock);
 }
 
-Result<std::unique_ptr<MysqlStore>> open_mysql_store(const StoreOptions& options, const Clock& clock,
-                                                     Ms silence) {
+std::unique_ptr<MysqlStore> open_mysql_store(const StoreOptions& options, const Clock& clock, Ms silence) {
   auto addresses = mysql_addresses(options, clock);
-  if (!addresses) return tl::unexpected(addresses.error());
-  if (options.tls != "off" && options.tls != "verify") return permanent("store.tls must be off or verify");
-  auto session = std::make_unique<mysql::Session>(options, *std::move(addresses), options.timeout, silence);
-  if (auto connected = session->connect(); !connected) return tl::unexpected(connected.error());
-  if (!session->has_database() && options.migrate) {
-    if (auto made = session->create_database(); !made) return tl::unexpected(made.error());
-  }
+  if (options.tls != "off" && options.tls != "verify")
+    throw StoreError({Error::Kind::permanent, "store.tls must be off or verify"});
+  auto session = std::make_unique<mysql::Session>(options, std::move(addresses), options.timeout, silence);
+  session->connect();
+  if (!session->has_database() && options.migrate) session->create_database();
   return std::make_unique<mysql::MysqlStore>(std::move(session));
 }
 

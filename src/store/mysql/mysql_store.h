@@ -32,133 +32,128 @@ class MysqlStore final : public TaskWriter {
   // --- the schema and the server
   // Creates the schema; safe to run twice at once, and again where it was interrupted; refuses a schema newer
   // than this program knows. Returns what it created: "schema", "views" (whose definer is gone) or "".
-  Result<std::string> migrate();
+  std::string migrate();
   // Permanent error that says "rung migrate" if the schema is not exactly the one this program needs.
-  Result<void> check_schema();
+  void check_schema();
   // Of the server we are connected to now.
-  Result<ServerVariables> server_variables();
+  ServerVariables server_variables();
 
   // --- reads
   // The number of matches; counting stops at `most`.
-  Result<std::int64_t> count(const Filter& filter, std::int64_t most);
+  std::int64_t count(const Filter& filter, std::int64_t most);
   // The same, by the values of a field.
-  Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most);
-  Result<AuditPage> audit_log(const AuditFilter& filter);  // of all tasks and queues
+  TaskCounts count_by(const Filter& filter, const CountBy& by, std::int64_t most);
+  AuditPage audit_log(const AuditFilter& filter);  // of all tasks and queues
   // The oldest kMostChildren tasks whose parent this one is and that carry its message-id: there is an index
   // of message-ids, and none of parents. Of the tasks with that message-id, kMostLookedAt are looked at.
   static constexpr int kMostChildren = 20, kMostLookedAt = 1000;
-  Result<std::vector<TaskId>> children(const Task& task);
+  std::vector<TaskId> children(const Task& task);
   // Tasks that have not ended, and parked ones, by queue and state.
-  Result<std::vector<QueueStat>> open_by_queue();
+  std::vector<QueueStat> open_by_queue();
   // The succeeded, then the cancelled, then the discarded ones. There may be a hundred million, more than one
   // query can count: a call counts a piece of about `most`.
-  Result<EndedPiece> count_ended(const EndedPlace& from, int most);
+  EndedPiece count_ended(const EndedPlace& from, int most);
   // All nodes ever registered, by id. If expires_at has passed, the node died, or it left if seen_at is not
   // before expires_at.
-  Result<std::vector<NodeRow>> nodes();
+  std::vector<NodeRow> nodes();
   // Scheduled tasks that are due, by the database's clock. By shard, without shards that have none.
-  Result<std::vector<ShardOverdue>> overdue();
+  std::vector<ShardOverdue> overdue();
   // The newest first. `below`: only those with a smaller id.
-  Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below = std::nullopt);
+  std::vector<Bulk> bulks(int limit, std::optional<std::int64_t> below = std::nullopt);
   // By queue: tasks whose silence is held open (is_silence_held()).
-  Result<std::map<std::string, std::int64_t>> held_silences();
-  Result<LiveAnswer> live(const LiveQuestion& question);
+  std::map<std::string, std::int64_t> held_silences();
+  LiveAnswer live(const LiveQuestion& question);
   // By queue; those with deliveries in the last day.
-  Result<std::vector<PromiseRow>> promises();
+  std::vector<PromiseRow> promises();
   // By time, without steps in which nothing happened.
-  Result<std::vector<ActivityPoint>> activity(const ActivityRange& range);
+  std::vector<ActivityPoint> activity(const ActivityRange& range);
 
   // --- causes
   // Those that have regressed, then those with the most tasks under way and parked.
-  Result<std::vector<CauseRow>> causes(const CauseFilter& filter);
+  std::vector<CauseRow> causes(const CauseFilter& filter);
   // The changed row; nullopt: no such cause. Leaves an event that names `who`.
-  Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,
-                                         const std::string& who);
-  Result<CauseTotals> cause_totals();
+  std::optional<CauseRow> triage(const std::string& cause, const CauseTriage& triage, const std::string& who);
+  CauseTotals cause_totals();
 
   // --- of Store
-  Result<EpochMs> now() override;
-  Result<EpochUs> clock() override;
+  EpochMs now() override;
+  EpochUs clock() override;
 
-  Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
-  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                         const std::vector<HealthProblem>& problems, BrokerLink link = BrokerLink::up,
-                         const std::string& config = {}) override;
-  Result<void> leave(int node, std::uint64_t incarnation) override;
-  Result<std::vector<NodeRow>> live_nodes() override;
-  Result<std::vector<ShardRow>> shards() override;
-  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
-                                     std::uint64_t above = 0) override;
-  Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) override;
-  Result<void> release(int node, std::span<const Lease> leases) override;
+  int register_node(const NodeIdentity& identity, Ms ttl) override;
+  Beat heartbeat(int node, std::uint64_t incarnation, Ms ttl, const std::vector<HealthProblem>& problems,
+                 BrokerLink link = BrokerLink::up, const std::string& config = {}) override;
+  void leave(int node, std::uint64_t incarnation) override;
+  std::vector<NodeRow> live_nodes() override;
+  std::vector<ShardRow> shards() override;
+  std::vector<Lease> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
+                             std::uint64_t above = 0) override;
+  std::vector<Lease> renew(int node, std::span<const Lease> leases, Ms ttl) override;
+  void release(int node, std::span<const Lease> leases) override;
 
-  Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override;
-  Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
+  std::vector<TaskId> short_claims(std::span<const Lease> leases) override;
+  std::vector<StoredMessage> messages(std::span<const TaskId> ids) override;
 
-  Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
-                                    EpochMs until, int per_shard,
-                                    std::span<const std::string> without = {}) override;
-  Result<WorkWaiting> work_waiting(std::span<const int> shards, EpochMs scheduled_until,
-                                   EpochMs until) override;
-  Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
+  std::vector<DueEntry> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
+                            EpochMs until, int per_shard, std::span<const std::string> without = {}) override;
+  WorkWaiting work_waiting(std::span<const int> shards, EpochMs scheduled_until, EpochMs until) override;
+  std::vector<DueEntry> stranded(std::span<const Lease> leases, int limit) override;
 
-  Result<Bulk> create_bulk(const NewBulk& bulk) override;
-  Result<std::optional<Bulk>> bulk(std::int64_t id) override;
-  Result<std::optional<Bulk>> set_bulk(const BulkControl& control) override;
-  Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
-                                        std::optional<std::int64_t> only = std::nullopt) override;
-  Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
-  Result<std::vector<SentTask>> sent_by_bulk(std::int64_t id, int limit) override;
-  Result<void> judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) override;
+  Bulk create_bulk(const NewBulk& bulk) override;
+  std::optional<Bulk> bulk(std::int64_t id) override;
+  std::optional<Bulk> set_bulk(const BulkControl& control) override;
+  std::optional<Bulk> take_bulk(const std::string& runner, Ms ttl,
+                                std::optional<std::int64_t> only = std::nullopt) override;
+  std::vector<TaskId> bulk_next(const BulkStep& step, int limit) override;
+  std::vector<SentTask> sent_by_bulk(std::int64_t id, int limit) override;
+  void judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) override;
 
-  Result<Pause> pause(const NewPause& wish) override;
-  Result<Resumed> resume(const std::string& queue, const std::string& who,
-                         const std::string& reason) override;
-  Result<std::vector<Pause>> pauses(EpochMs changed_since = {}) override;
-  Result<std::vector<GateState>> gate_states(EpochMs changed_since = {}) override;
-  Result<std::vector<GateState>> change_gates(const GateBatch& batch) override;
-  Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
-                                                      const std::string& header) override;
+  Pause pause(const NewPause& wish) override;
+  Resumed resume(const std::string& queue, const std::string& who, const std::string& reason) override;
+  std::vector<Pause> pauses(EpochMs changed_since = {}) override;
+  std::vector<GateState> gate_states(EpochMs changed_since = {}) override;
+  std::vector<GateState> change_gates(const GateBatch& batch) override;
+  std::map<TaskId, std::string> header_values(std::span<const TaskId> ids,
+                                              const std::string& header) override;
 
-  Result<AttachmentRecords> attachments(std::span<const std::string> queues) override;
-  Result<void> see_attachments(std::span<const AttachmentSighting> seen) override;
-  Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) override;
-  Result<std::vector<std::string>> awaiting_queues(std::size_t most) override;
+  AttachmentRecords attachments(std::span<const std::string> queues) override;
+  void see_attachments(std::span<const AttachmentSighting> seen) override;
+  std::map<TaskId, Awaiting> awaiting(std::span<const TaskId> ids) override;
+  std::vector<std::string> awaiting_queues(std::size_t most) override;
 
-  Result<CausesFolded> fold_causes(int limit) override;
-  Result<void> read_causes() override;
+  CausesFolded fold_causes(int limit) override;
+  void read_causes() override;
 
-  Result<void> add_counts(const CountBatch& batch) override;
-  Result<int> forget(EpochMs now, int limit) override;
+  void add_counts(const CountBatch& batch) override;
+  int forget(EpochMs now, int limit) override;
 
-  Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
-  Result<std::vector<Partition>> partitions() override;
-  Result<PartitionsAdded> add_partitions(std::span<const Partition> partitions) override;
-  Result<PartitionDrop> drop_partition(const Partition& partition) override;
-  Result<Swept> sweep(TaskId from, TaskId to, int limit) override;
-  Result<PurgedRecords> purge_records(EpochMs before, int limit) override;
+  PurgeResult purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
+  std::vector<Partition> partitions() override;
+  PartitionsAdded add_partitions(std::span<const Partition> partitions) override;
+  PartitionDrop drop_partition(const Partition& partition) override;
+  Swept sweep(TaskId from, TaskId to, int limit) override;
+  PurgedRecords purge_records(EpochMs before, int limit) override;
 
-  Result<void> record_event(int node, const SystemEvent& event) override;
-  Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
-  Result<void> set_setting(std::string_view name, std::string_view value) override;
+  void record_event(int node, const SystemEvent& event) override;
+  std::string setting(std::string_view name, std::string_view if_absent) override;
+  void set_setting(std::string_view name, std::string_view value) override;
 
-  Result<std::vector<AuditRow>> audit(TaskId id) override;
+  std::vector<AuditRow> audit(TaskId id) override;
 
-  Result<std::vector<TaskRow>> list(const Filter& filter) override;
-  Result<std::optional<TaskRow>> find(TaskId id) override;
-  Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override;
-  Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
+  std::vector<TaskRow> list(const Filter& filter) override;
+  std::optional<TaskRow> find(TaskId id) override;
+  std::vector<AttemptRow> histories(std::span<const TaskId> ids) override;
+  std::vector<KnownTask> known(std::span<const TaskId> ids) override;
 
  private:
   // Permanent error if the filter names a header that is not indexed, or if its queue is a pattern.
-  Result<void> check(const Filter& filter);
-  Result<void> check_queue(const std::string& queue);
-  Result<std::int64_t> count_checked(const Filter& filter, std::int64_t most);
+  void check(const Filter& filter);
+  void check_queue(const std::string& queue);
+  std::int64_t count_checked(const Filter& filter, std::int64_t most);
   void record_change(const AuditRow& change, const SystemEvent& event);  // inside a transaction
 
   // --- Tables: one statement writes all rows with the same change, one the rest. Writes are queued
   // (Session::later): an error is thrown where they are sent.
-  Result<void> transaction(const std::function<void()>& body, std::string_view name) override;
+  void transaction(const std::function<void()>& body, std::string_view name) override;
 
   std::vector<Lease> share_leases(const Fence& fence) override;
   void guard_leases(const Fence& fence) override;
@@ -190,12 +185,12 @@ using mysql::MysqlStore;
 using mysql::ServerVariables;
 
 // As StoreFactory.
-using MysqlStoreFactory = std::function<Result<std::unique_ptr<MysqlStore>>()>;
+using MysqlStoreFactory = std::function<std::unique_ptr<MysqlStore>()>;
 
 // options.addresses, else those of its URLs, to be shared by several stores. Permanent errors: not a database
 // URL.
 // REQUIRES: `clock` outlives them.
-Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, const Clock& clock);
+std::shared_ptr<Addresses> mysql_addresses(const StoreOptions& options, const Clock& clock);
 
 // Connects. Creates the database if it is missing, options.migrate is set and the user has the privilege;
 // only migrate() creates the tables. The next call reopens a broken connection, so a Store can be kept after
@@ -206,8 +201,8 @@ Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, 
 // `silence`: the server ends our session after this idle time (whole seconds, at least one), which frees its
 // locks. Otherwise a process paused within a transaction would keep its leases' rows locked, and no instance
 // could take them over. 0 = the server's own limit, often hours.
-Result<std::unique_ptr<MysqlStore>> open_mysql_store(const StoreOptions& options, const Clock& clock,
-                                                     Ms silence = Ms{0});
+std::unique_ptr<MysqlStore> open_mysql_store(const StoreOptions& options, const Clock& clock,
+                                             Ms silence = Ms{0});
 
 // --- for `rung doctor`: facts about a database and about our user's privileges. Read-only. Thread: any;
 // blocks, bounded by options.timeout; server_risks() is a pure function.
@@ -223,7 +218,7 @@ struct DatabaseFacts {
   Ms round_trip{0};        // of the query for it: the offset may be wrong by half of that
 };
 // Errors: permanent = login refused; transient = not reachable.
-Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options, const Clock& clock);
+DatabaseFacts diagnose_mysql(const StoreOptions& options, const Clock& clock);
 
 // An address of the database.
 struct DatabaseAddress {

@@ -84,60 +84,60 @@ Sql conditions(const Filter& f) {
   return sql;
 }
 
-Result<EpochUs> MysqlStore::clock() {
-  return session_->run_for([&] {
+EpochUs MysqlStore::clock() {
+  return session_->run([&] {
     // The text up to the seconds, then the fraction.
     const auto [text, us] = session_->rows<std::string, std::int64_t>(render("clock")).at(0);
     return EpochUs{parse_datetime(text.substr(0, 19)).ms * 1000 + us};
   });
 }
 
-Result<EpochMs> MysqlStore::now() {
-  return session_->run_for([&] { return session_->now(); });
+EpochMs MysqlStore::now() {
+  return session_->run([&] { return session_->now(); });
 }
 
-Result<void> MysqlStore::check_queue(const std::string& queue) {
-  if (queue.empty() || QueuePattern(queue).only_name() == queue) return {};
-  const auto tasks = count_checked({.queue = queue}, 1);
-  if (!tasks) return tl::unexpected(tasks.error());
-  if (*tasks > 0) return {};
-  return permanent("'" + queue +
-                   "' is a pattern, and no task has a queue of that name: name one queue. Patterns are for "
-                   "the config and for tokens");
+void MysqlStore::check_queue(const std::string& queue) {
+  if (queue.empty() || QueuePattern(queue).only_name() == queue) return;
+  if (count_checked({.queue = queue}, 1) > 0) return;
+  throw StoreError(
+      {Error::Kind::permanent, "'" + queue +
+                                   "' is a pattern, and no task has a queue of that name: name one queue. "
+                                   "Patterns are for the config and for tokens"});
 }
 
-Result<void> MysqlStore::check(const Filter& filter) {
+void MysqlStore::check(const Filter& filter) {
   const auto& indexed = session_->options().index_headers;
   for (const auto& [name, value] : filter.headers) {
     if (std::ranges::find(indexed, name) == indexed.end()) {
-      return permanent("the header '" + name +
-                       "' is not indexed: add it to `index_headers` in the config; only messages received "
-                       "after that can be found by it");
+      throw StoreError({Error::Kind::permanent,
+                        "the header '" + name +
+                            "' is not indexed: add it to `index_headers` in the config; only messages "
+                            "received after that can be found by it"});
     }
   }
-  return check_queue(filter.queue);
+  check_queue(filter.queue);
 }
 
-Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) {
-  if (auto good = check(filter); !good) return tl::unexpected(good.error());
+std::int64_t MysqlStore::count(const Filter& filter, std::int64_t most) {
+  check(filter);
   return count_checked(filter, most);
 }
 
-Result<std::int64_t> MysqlStore::count_checked(const Filter& filter, std::int64_t most) {
-  return session_->run_for([&] {
+std::int64_t MysqlStore::count_checked(const Filter& filter, std::int64_t most) {
+  return session_->run([&] {
     return session_->number(render("count_matching") + conditions(filter) +
                             render("count_matching.end", {{"most", most}}));
   });
 }
 
-Result<TaskCounts> MysqlStore::count_by(const Filter& filter, const CountBy& by, std::int64_t most) {
-  if (auto good = check(filter); !good) return tl::unexpected(good.error());
+TaskCounts MysqlStore::count_by(const Filter& filter, const CountBy& by, std::int64_t most) {
+  check(filter);
   if (!by.header.empty()) {
     Filter indexed;
     indexed.headers.emplace_back(by.header, "");
-    if (auto good = check(indexed); !good) return tl::unexpected(good.error());
+    check(indexed);
   }
-  return session_->run_for([&] {
+  return session_->run([&] {
     TaskCounts out;
     std::int64_t shown = 0;
     const Sql sql = render("count_by", {{"value", value_of(by)}}) + conditions(filter) +
@@ -152,9 +152,9 @@ Result<TaskCounts> MysqlStore::count_by(const Filter& filter, const CountBy& by,
   });
 }
 
-Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
-  if (auto good = check(filter); !good) return tl::unexpected(good.error());
-  return session_->run_for([&] {
+std::vector<TaskRow> MysqlStore::list(const Filter& filter) {
+  check(filter);
+  return session_->run([&] {
     std::vector<TaskRow> out;
     const auto read = [&](const Filter& some, std::string_view end) {
       const auto left = std::max<std::int64_t>(0, some.limit - std::ssize(out));
@@ -180,14 +180,14 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
   });
 }
 
-Result<std::optional<TaskRow>> MysqlStore::find(TaskId id) {
-  return session_->run_for([&] {
+std::optional<TaskRow> MysqlStore::find(TaskId id) {
+  return session_->run([&] {
     return session_->first(list_of(render("list.ids", {{"ids", id}})), task_row_at);
   });
 }
 
-Result<std::vector<TaskId>> MysqlStore::children(const Task& task) {
-  if (task.message_id.empty()) return std::vector<TaskId>{};
+std::vector<TaskId> MysqlStore::children(const Task& task) {
+  if (task.message_id.empty()) return {};
   return session_->read_all(render("children", {{"message_id", task.message_id},
                                                 {"id", task.id},
                                                 {"look", kMostLookedAt},
@@ -195,14 +195,14 @@ Result<std::vector<TaskId>> MysqlStore::children(const Task& task) {
                             id_at);
 }
 
-Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> ids) {
-  if (ids.empty()) return std::vector<AttemptRow>{};
+std::vector<AttemptRow> MysqlStore::histories(std::span<const TaskId> ids) {
+  if (ids.empty()) return {};
   return session_->read_all(render("history", {{"ids", ids}}), attempt_row_at);
 }
 
-Result<std::vector<KnownTask>> MysqlStore::known(std::span<const TaskId> ids) {
-  if (ids.empty()) return std::vector<KnownTask>{};
-  return session_->run_for([&] {
+std::vector<KnownTask> MysqlStore::known(std::span<const TaskId> ids) {
+  if (ids.empty()) return {};
+  return session_->run([&] {
     std::map<TaskId, std::string> origins;
     const Place these{"ids", ids};
     for (auto& [id, origin] : session_->rows<TaskId, std::string>(render("origins", {these})))
@@ -250,13 +250,13 @@ std::optional<AuditPlace> end_of_reading(Session& session, const AuditFilter& fi
 
 }  // namespace
 
-Result<std::vector<AuditRow>> MysqlStore::audit(TaskId id) {
+std::vector<AuditRow> MysqlStore::audit(TaskId id) {
   return session_->read_all(render("audit", {{"id", id}}), audit_row_at);
 }
 
-Result<AuditPage> MysqlStore::audit_log(const AuditFilter& filter) {
-  if (auto good = check_queue(filter.queue); !good) return tl::unexpected(good.error());
-  return session_->run_for([&] {
+AuditPage MysqlStore::audit_log(const AuditFilter& filter) {
+  check_queue(filter.queue);
+  return session_->run([&] {
     AuditPage page;
     const auto end = filter.selects() ? end_of_reading(*session_, filter) : std::nullopt;
     Sql sql = render("audit_log", {{"value", render("audit_log.queue_value")}}) + range_of(filter);
@@ -283,26 +283,26 @@ void write_event(Session& session, const SystemEvent& event, int node) {
                                         {"detail", clean_utf8(event.detail, kErrorBytes)}}));
 }
 
-Result<void> MysqlStore::record_event(int node, const SystemEvent& event) {
-  return session_->run([&] { write_event(*session_, event, node); });
+void MysqlStore::record_event(int node, const SystemEvent& event) {
+  session_->run([&] { write_event(*session_, event, node); });
 }
 
-Result<std::string> MysqlStore::setting(std::string_view name, std::string_view if_absent) {
-  return session_->run_for([&] {
+std::string MysqlStore::setting(std::string_view name, std::string_view if_absent) {
+  return session_->run([&] {
     if (!if_absent.empty()) session_->exec(render("setting_insert", {{"name", name}, {"value", if_absent}}));
     return session_->value<std::string>(render("setting", {{"name", name}}));
   });
 }
 
-Result<void> MysqlStore::set_setting(std::string_view name, std::string_view value) {
-  return session_->run([&] {
+void MysqlStore::set_setting(std::string_view name, std::string_view value) {
+  session_->run([&] {
     session_->exec(
         render(value.empty() ? "setting_delete" : "setting_update", {{"name", name}, {"value", value}}));
   });
 }
 
-Result<LiveAnswer> MysqlStore::live(const LiveQuestion& question) {
-  return session_->run_for([&] {
+LiveAnswer MysqlStore::live(const LiveQuestion& question) {
+  return session_->run([&] {
     LiveAnswer out;
     Sql sql = render(
         "live",
@@ -335,33 +335,30 @@ Sql all_but(std::span<const std::string> queues) {
 }
 
 // `entries`, sorted: the first `per_shard` of each shard.
-Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<DueEntry>> entries) {
-  if (!entries || entries->size() <= per_shard) return entries;
+std::vector<DueEntry> at_most(std::size_t per_shard, std::vector<DueEntry> entries) {
   std::map<int, std::size_t> seen;
-  std::erase_if(*entries, [&](const DueEntry& e) { return ++seen[e.shard] > per_shard; });
+  std::erase_if(entries, [&](const DueEntry& e) { return ++seen[e.shard] > per_shard; });
   return entries;
 }
 
-Result<std::vector<DueEntry>> due_entries(Session& session, const Sql& sql) {
+std::vector<DueEntry> due_entries(Session& session, const Sql& sql) {
   auto entries =
       session.read_all(sql, row_of(&DueEntry::id, &DueEntry::shard, &DueEntry::at, &DueEntry::queue));
-  if (entries)
-    std::ranges::stable_sort(*entries, {}, [](const DueEntry& e) { return std::pair(e.at, e.id); });
+  std::ranges::stable_sort(entries, {}, [](const DueEntry& e) { return std::pair(e.at, e.id); });
   return entries;
 }
 
 }  // namespace
 
-Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> ids) {
-  if (ids.empty()) return std::vector<StoredMessage>{};
-  return session_->run_for([&] { return messages_at(*session_->query(render("messages", {{"ids", ids}}))); });
+std::vector<StoredMessage> MysqlStore::messages(std::span<const TaskId> ids) {
+  if (ids.empty()) return {};
+  return session_->run([&] { return messages_at(*session_->query(render("messages", {{"ids", ids}}))); });
 }
 
 // Finds scheduled tasks in an index that a claim does not change, so claimed tasks have to be removed.
-Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> shards,
-                                              std::optional<EpochMs> after, EpochMs until, int per_shard,
-                                              std::span<const std::string> without) {
-  if (shards.empty() || per_shard <= 0) return std::vector<DueEntry>{};
+std::vector<DueEntry> MysqlStore::due(State state, std::span<const int> shards, std::optional<EpochMs> after,
+                                      EpochMs until, int per_shard, std::span<const std::string> without) {
+  if (shards.empty() || per_shard <= 0) return {};
   const auto most = static_cast<std::size_t>(per_shard);
   const Place until_then{"until", until}, from{"after", after ? Sql::of(*after) : Sql::before_all_times()};
   const auto publishing = [&] {
@@ -372,22 +369,20 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
   auto few = due_entries(
       *session_,
       render("due_few", {stage, {"shards", shards}, until_then, from, others, {"limit", most + 1}}));
-  if (!few || few->empty()) return few;  // mostly so: one statement
+  if (few.empty()) return few;  // mostly so: one statement
   std::unordered_set<TaskId> claimed;
   std::map<int, std::size_t> claimed_in;
   if (state == State::scheduled) {
-    const auto rows = publishing();
-    if (!rows) return rows;
-    for (const DueEntry& row : *rows) {
+    for (const DueEntry& row : publishing()) {
       claimed.insert(row.id);
       ++claimed_in[row.shard];
     }
   }
-  const auto without_claimed = [&](Result<std::vector<DueEntry>> entries) {
-    if (entries) std::erase_if(*entries, [&](const DueEntry& e) { return claimed.contains(e.id); });
+  const auto without_claimed = [&](std::vector<DueEntry> entries) {
+    std::erase_if(entries, [&](const DueEntry& e) { return claimed.contains(e.id); });
     return entries;
   };
-  if (few->size() <= most) return at_most(most, without_claimed(std::move(few)));
+  if (few.size() <= most) return at_most(most, without_claimed(std::move(few)));
   // Many: each shard's limit is raised by the tasks claimed in that shard, not in all shards.
   std::vector<Sql> parts;
   for (const int shard : shards) {
@@ -398,10 +393,9 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
   return at_most(most, without_claimed(due_entries(*session_, Sql::joined(parts, " UNION ALL "))));
 }
 
-Result<WorkWaiting> MysqlStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until,
-                                             EpochMs until) {
-  if (shards.empty()) return WorkWaiting{};
-  return session_->run_for([&] {
+WorkWaiting MysqlStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until, EpochMs until) {
+  if (shards.empty()) return {};
+  return session_->run([&] {
     return session_
         ->first(render("work_waiting",
                        {{"shards", shards}, {"scheduled_until", scheduled_until}, {"until", until}}),
@@ -411,16 +405,16 @@ Result<WorkWaiting> MysqlStore::work_waiting(std::span<const int> shards, EpochM
   });
 }
 
-Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases, int limit) {
-  if (leases.empty() || limit <= 0) return std::vector<DueEntry>{};
+std::vector<DueEntry> MysqlStore::stranded(std::span<const Lease> leases, int limit) {
+  if (leases.empty() || limit <= 0) return {};
   std::vector<Sql> any;
   for (const Lease& lease : leases)
     any.push_back(render("stranded.lease", {{"shard", lease.shard}, {"epoch", lease.epoch}}));
   return due_entries(*session_, render("stranded", {{"leases", Sql::joined(any, " OR ")}, {"limit", limit}}));
 }
 
-Result<std::vector<TaskId>> MysqlStore::short_claims(std::span<const Lease> leases) {
-  return session_->run_for([&] {
+std::vector<TaskId> MysqlStore::short_claims(std::span<const Lease> leases) {
+  return session_->run([&] {
     std::vector<TaskId> ids;
     for (const Lease& lease : leases) {
       const auto found = session_->rows<TaskId>(render(

@@ -53,10 +53,10 @@ Sql reorganize(std::string_view table, std::span<const Partition> partitions) {
 }
 
 // Runs `body` on a connection of its own, which waits a second for a table. False: the table is in use.
-Result<bool> change_tables(const Session& own, const std::function<void(Session&)>& body) {
+bool change_tables(const Session& own, const std::function<void(Session&)>& body) {
   // Closing it releases all its locks, even after an error.
   Session session(own.options(), own.addresses(), kLongestChange);
-  return session.run_for([&] {
+  return session.run([&] {
     session.exec(render("part_session"));
     try {
       body(session);
@@ -85,8 +85,8 @@ void without_bulks(Session& session, std::vector<TaskId>& ids) {
 
 }  // namespace
 
-Result<std::vector<Partition>> MysqlStore::partitions() {
-  return session_->run_for([&] {
+std::vector<Partition> MysqlStore::partitions() {
+  return session_->run([&] {
     std::map<TaskId, Partition> by_end;
     for (const auto& [table, partitions] : read_partitions(*session_)) {
       for (const Partition& partition : partitions) {
@@ -100,10 +100,10 @@ Result<std::vector<Partition>> MysqlStore::partitions() {
   });
 }
 
-Result<PartitionsAdded> MysqlStore::add_partitions(std::span<const Partition> partitions) {
+PartitionsAdded MysqlStore::add_partitions(std::span<const Partition> partitions) {
   std::vector<Sql> statements;
   bool full = false;
-  auto looked = session_->run([&] {
+  session_->run([&] {
     const PartitionsOf all = read_partitions(*session_);
     std::map<TaskId, Partition> wanted;  // by end; also partitions that only one table has so far
     for (const auto& [table, there] : all) {
@@ -119,20 +119,18 @@ Result<PartitionsAdded> MysqlStore::add_partitions(std::span<const Partition> pa
       full = full || too_much_to_copy(*session_, last);
     }
   });
-  if (!looked) return tl::unexpected(looked.error());
   if (statements.empty()) return PartitionsAdded::added;
   if (full) return PartitionsAdded::full;
-  auto done = change_tables(*session_, [&](Session& session) {
+  const bool done = change_tables(*session_, [&](Session& session) {
     for (const Sql& statement : statements) {
       session.exec(statement);
       failpoint("partition.added");
     }
   });
-  if (!done) return tl::unexpected(done.error());
-  return *done ? PartitionsAdded::added : PartitionsAdded::busy;
+  return done ? PartitionsAdded::added : PartitionsAdded::busy;
 }
 
-Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
+PartitionDrop MysqlStore::drop_partition(const Partition& partition) {
   // Its name in each table that has it, and its lower bound of ids there.
   std::vector<std::pair<std::string, std::string>> names;
   TaskId from = partition.from;
@@ -140,7 +138,7 @@ Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
     return session_->query(render("part_held", {{"from", from}, {"to", partition.end}}))->next();
   };
   // First without a lock: nearly always this already gives the answer.
-  const auto kept = session_->run_for([&] {
+  const bool kept = session_->run([&] {
     const PartitionsOf all = read_partitions(*session_);
     for (const std::string_view table : kTables) {
       const auto& partitions = all.find(table)->second;
@@ -151,15 +149,13 @@ Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
     }
     return task_left();
   });
-  if (!kept) return tl::unexpected(kept.error());
-  if (*kept) return PartitionDrop::kept;
+  if (kept) return PartitionDrop::kept;
   if (names.empty()) return PartitionDrop::dropped;
   bool meanwhile = false;
-  auto done = change_tables(*session_, [&](Session& session) {
+  const bool done = change_tables(*session_, [&](Session& session) {
     // A new task may have an old id: made before an outage, written after it.
     session.exec(render("part_lock"));
-    const auto looked = session_->run([&] { meanwhile = task_left(); });
-    if (!looked) throw Abort{looked.error()};
+    meanwhile = session_->run(task_left);
     for (const auto& [table, name] : names) {
       if (meanwhile) break;
       try {
@@ -171,15 +167,14 @@ Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
       failpoint("partition.dropped");
     }
   });
-  if (!done) return tl::unexpected(done.error());
-  if (!*done) return PartitionDrop::busy;
+  if (!done) return PartitionDrop::busy;
   return meanwhile ? PartitionDrop::kept : PartitionDrop::dropped;
 }
 
-Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
+PurgeResult MysqlStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
   PurgeResult page{0, from, false};
   std::vector<TaskId> over;
-  auto seen = session_->run([&] {
+  session_->run([&] {
     const auto rows = session_->rows<TaskId, EpochMs, State>(
         render("over_page", {{"at", from.at}, {"id", from.id}, {"before", before}, {"limit", limit}}));
     for (const auto& [id, at, state] : rows) {
@@ -188,10 +183,9 @@ Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor
     }
     page.more = std::ssize(rows) == limit;
   });
-  if (!seen) return tl::unexpected(seen.error());
   if (over.empty()) return page;
   std::ranges::sort(over);
-  return session_->transaction_for(
+  return session_->transaction(
       [&] {
         auto ids = session_->rows<TaskId>(render("over_lock", {{"ids", over}, {"before", before}}));
         without_bulks(*session_, ids);
@@ -205,8 +199,8 @@ Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor
       "purge");
 }
 
-Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
-  return session_->transaction_for(
+Swept MysqlStore::sweep(TaskId from, TaskId to, int limit) {
+  return session_->transaction(
       [&] {
         Swept out;
         const auto page = session_->rows<TaskId, bool>(
@@ -224,8 +218,8 @@ Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
       "sweep");
 }
 
-Result<PurgedRecords> MysqlStore::purge_records(EpochMs before, int limit) {
-  return session_->transaction_for([&] {
+PurgedRecords MysqlStore::purge_records(EpochMs before, int limit) {
+  return session_->transaction([&] {
     PurgedRecords out;
     const Place old{"before", before}, most{"limit", limit};
     const auto erase_old = [&](std::string_view table) {

@@ -44,8 +44,8 @@ std::string read_password(const StoreOptions& options, const Url& url) {
   if (options.password_file.empty()) return url.password;
   auto password = read_password_file(options.password_file);
   if (!password) {
-    throw Abort{{Error::Kind::refused, "store.password_file: the password file " + options.password_file +
-                                           " " + password.error().message}};
+    throw StoreError({Error::Kind::refused, "store.password_file: the password file " +
+                                                options.password_file + " " + password.error().message});
   }
   return *std::move(password);
 }
@@ -107,8 +107,8 @@ void Session::set_up() {
   if (options_.tls == "verify") {
     const auto cipher = rows<std::string, std::string>(render("session_cipher"));
     if (cipher.empty() || std::get<1>(cipher[0]).empty()) {
-      throw Abort{
-          {Error::Kind::refused, "the database did not encrypt the connection, and tls: verify asks for it"}};
+      throw StoreError(
+          {Error::Kind::refused, "the database did not encrypt the connection, and tls: verify asks for it"});
     }
   }
   exec(render("session_names"));
@@ -126,7 +126,7 @@ void Session::set_up() {
   }
 }
 
-Result<void> Session::connect() {
+void Session::connect() {
   waiting_ = {};  // of an earlier body that failed
   const BootMs now = clock().boot();
   const auto silent_since = std::exchange(last_used_, now);
@@ -137,14 +137,11 @@ Result<void> Session::connect() {
   }
   // Only one server may be written to at a time: if one connection had to move, the others follow.
   if (connection_ != nullptr && addresses_->left(address_)) drop();
-  if (connection_ != nullptr) {
-    driver();  // this thread may be a new one
-    return {};
-  }
-  return connect_anywhere();
+  if (connection_ == nullptr) return connect_anywhere();
+  driver();  // this thread may be a new one
 }
 
-Result<void> Session::connect_anywhere() {
+void Session::connect_anywhere() {
   // The certificate cannot be checked against an ip: with TLS a name stays one address.
   const bool names = options_.tls == "verify";
   const bool several = addresses_->urls().size() > 1;
@@ -158,8 +155,8 @@ Result<void> Session::connect_anywhere() {
       },
       names);
   // If it is the only server, read-only is better than nothing: it can be read.
-  if (!connected && read_only && !several) return connect_to(*read_only, timeout_, false);
-  return connected;
+  if (!connected && read_only && !several) connected = connect_to(*read_only, timeout_, false);
+  or_throw(std::move(connected));
 }
 
 Result<void> Session::connect_to(const Address& address, Ms most, bool choosy) {
@@ -174,9 +171,9 @@ Result<void> Session::connect_to(const Address& address, Ms most, bool choosy) {
   } catch (const ::sql::SQLException& e) {
     drop();
     return tl::unexpected(to_error(e.getErrorCode(), e.what()));
-  } catch (const Abort& abort) {
+  } catch (const StoreError& e) {
     drop();
-    return tl::unexpected(abort.error);
+    return tl::unexpected(e.error);
   } catch (const std::exception& e) {
     drop();
     return transient("cannot connect to the database " + address.shown + ": " + e.what());
@@ -197,51 +194,50 @@ bool Session::takes_writes() {
 void Session::expect_writable() {
   is_read_only_ = !takes_writes();
   if (is_read_only_)
-    throw Abort{{Error::Kind::transient, "database " + address_.shown + ": it is read-only: a replica?"}};
+    throw StoreError(
+        {Error::Kind::transient, "database " + address_.shown + ": it is read-only: a replica?"});
   const auto says = [&](std::string_view name, std::string_view word) {
     const auto found = rows<std::string, std::string>(render(name));
     return !found.empty() && std::get<1>(found[0]) == word;
   };
   if (says("session_is_galera", "ON") && says("session_galera_ready", "OFF"))
-    throw Abort{
-        {Error::Kind::transient, "database " + address_.shown + ": it is not ready (wsrep_ready is OFF)"}};
+    throw StoreError(
+        {Error::Kind::transient, "database " + address_.shown + ": it is not ready (wsrep_ready is OFF)"});
 }
 
-Result<void> Session::create_database() {
-  auto done = run([&] {
-    const auto name = Sql::identifier(schema());
-    exec(render("create_database", {{"schema", name}}));
-    exec(render("use_database", {{"schema", name}}));
-  });
-  if (done) {
-    has_database_ = true;
-    return {};
+void Session::create_database() {
+  try {
+    run([&] {
+      const auto name = Sql::identifier(schema());
+      exec(render("create_database", {{"schema", name}}));
+      exec(render("use_database", {{"schema", name}}));
+    });
+  } catch (StoreError& e) {
+    if (e.error.kind != Error::Kind::transient)
+      e.error.message.insert(0, "the database '" + schema() + "' does not exist and could not be created: ");
+    throw;
   }
-  if (done.error().kind == Error::Kind::transient) return done;
-  return tl::unexpected(Error{
-      done.error().kind,
-      "the database '" + schema() + "' does not exist and could not be created: " + done.error().message});
+  has_database_ = true;
 }
 
-Result<void> Session::run(const std::function<void()>& body) {
-  if (auto ready = connect(); !ready) return ready;
+void Session::run_once(const std::function<void()>& body) {
+  connect();
   try {
     body();
     send({}, 0);
-    return {};
-  } catch (const Abort& abort) {
-    return tl::unexpected(abort.error);
+  } catch (const StoreError&) {
+    throw;
   } catch (const ::sql::SQLException& e) {
-    return tl::unexpected(to_error(e.getErrorCode(), e.what()));
+    throw StoreError(to_error(e.getErrorCode(), e.what()));
   } catch (const std::exception& e) {
-    return permanent(std::string("in the store: ") + e.what());
+    throw StoreError({Error::Kind::permanent, std::string("in the store: ") + e.what()});
   }
 }
 
-Result<void> Session::transaction(const std::function<void()>& body, std::string_view name) {
+void Session::try_often(const std::function<void()>& body, std::string_view name) {
   const BootMs give_up = clock().boot() + timeout_;
   for (int attempt = 0;; ++attempt) {
-    if (auto ready = connect(); !ready) return ready;
+    connect();
     Error error;
     bool again = false;
     try {
@@ -251,10 +247,9 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
       body();
       failpoint(name, ".before_commit");
       commit();
-      failpoint(name, ".after_commit");
-      return {};
-    } catch (const Abort& abort) {
-      error = abort.error;
+      return failpoint(name, ".after_commit");
+    } catch (const StoreError& e) {
+      error = e.error;
     } catch (const Again& a) {
       error = {Error::Kind::transient, a.why};
       again = true;
@@ -269,9 +264,7 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
       error = {Error::Kind::permanent, std::string("in the store: ") + e.what()};
     }
     rollback();
-    if (!again || attempt + 1 >= kTries || clock().boot() >= give_up) {
-      return tl::unexpected(std::move(error));
-    }
+    if (!again || attempt + 1 >= kTries || clock().boot() >= give_up) throw StoreError(std::move(error));
     pause_before(attempt);
   }
 }

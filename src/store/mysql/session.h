@@ -1,6 +1,5 @@
 // A connection to MySQL or MariaDB: opens it, classifies its errors, and repeats transactions. Thread: one at
-// a time. run() and transaction() catch the connector's exceptions. Only functions called inside them (exec,
-// query, prepare) throw.
+// a time. connect(), run() and transaction() throw StoreError, which they make of the connector's exceptions.
 #pragma once
 
 #include <cppconn/connection.h>
@@ -51,37 +50,27 @@ class Session {
 
   // Connects to the address that serves, if not connected. A missing database is no error: see
   // has_database(). Among several servers, read-only ones are skipped.
-  Result<void> connect();
+  void connect();
   bool has_database() const { return has_database_; }
-  Result<void> create_database();
+  void create_database();
 
-  // Runs `body` once, in autocommit.
-  Result<void> run(const std::function<void()>& body);
+  // Runs `body` once, in autocommit; returns what it returns.
+  template <typename F>
+  auto run(const F& body) -> decltype(body()) {
+    return value_of(body, [&](const std::function<void()>& each) { run_once(each); });
+  }
   // Runs `body` in one transaction. After a deadlock, a lock wait timeout, a guard, a duplicate key or
   // Again, rolls back and retries a few times. If the commit fails its outcome is unknown: transient, like
   // every lost connection. `name`: of its failpoints, NAME.before_commit and NAME.after_commit.
-  Result<void> transaction(const std::function<void()>& body, std::string_view name = {});
-
-  // The same, for a body that returns something.
   template <typename F>
-  auto run_for(F body) -> Result<decltype(body())> {
-    std::optional<decltype(body())> out;
-    auto done = run([&] { out = body(); });
-    if (!done) return tl::unexpected(done.error());
-    return std::move(*out);
-  }
-  template <typename F>
-  auto transaction_for(F body, std::string_view name = {}) -> Result<decltype(body())> {
-    std::optional<decltype(body())> out;
-    auto done = transaction([&] { out = body(); }, name);
-    if (!done) return tl::unexpected(done.error());
-    return std::move(*out);
+  auto transaction(const F& body, std::string_view name = {}) -> decltype(body()) {
+    return value_of(body, [&](const std::function<void()>& each) { try_often(each, name); });
   }
 
   // all() in a run() of its own.
   template <typename F>
   auto read_all(const Sql& sql, F read) {
-    return run_for([&] { return all(sql, read); });
+    return run([&] { return all(sql, read); });
   }
 
   // Only inside run() and transaction(). exec returns the number of matched rows (CLIENT_FOUND_ROWS).
@@ -144,11 +133,25 @@ class Session {
   const std::string& schema() const { return addresses_->first().path; }
 
  private:
+  // What `body` returns in its last run by `runner`.
+  template <typename F, typename Runner>
+  static auto value_of(const F& body, const Runner& runner) -> decltype(body()) {
+    if constexpr (std::is_void_v<decltype(body())>) {
+      runner(body);
+    } else {
+      std::optional<decltype(body())> out;
+      runner([&] { out = body(); });
+      return *std::move(out);
+    }
+  }
+  void run_once(const std::function<void()>& body);
+  void try_often(const std::function<void()>& body, std::string_view name);
+
   void open(const Address& address, Ms most);  // throws
   void set_up();                               // throws
   void set_limits();                           // throws
   void expect_writable();                      // throws
-  Result<void> connect_anywhere();
+  void connect_anywhere();
   // One try. `choosy`: reject a server that does not accept writes.
   Result<void> connect_to(const Address& address, Ms most, bool choosy);
   void drop();

@@ -132,8 +132,8 @@ void replace_body(Session& session, const Task& task, const Message& message) {
 
 }  // namespace
 
-Result<void> MysqlStore::transaction(const std::function<void()>& body, std::string_view name) {
-  return session_->transaction(body, name);
+void MysqlStore::transaction(const std::function<void()>& body, std::string_view name) {
+  session_->transaction(body, name);
 }
 
 void MysqlStore::write_tasks(std::span<const ChangedTask> tasks) {

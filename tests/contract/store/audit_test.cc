@@ -14,12 +14,12 @@ class AuditContract : public StoreContract {
  protected:
   void change(TaskId id, Happening what, const std::string& who = "ann, 10.0.0.3 (http)") {
     const Event event{id, std::move(what), ByHand{who, {}}};
-    ASSERT_EQ(must(store_->apply(std::span(&event, 1), Fence{}, decider())).at(0).verdict, Verdict::applied);
+    ASSERT_EQ(store_->apply(std::span(&event, 1), Fence{}, decider()).at(0).verdict, Verdict::applied);
   }
   void reschedule(TaskId id, const std::string& who = "ann, 10.0.0.3 (http)") {
     change(id, event::Reschedule{db_now() + Ms{++hours * 3'600'000}}, who);
   }
-  AuditPage log(const AuditFilter& filter) { return must(database().audit_log(filter)); }
+  AuditPage log(const AuditFilter& filter) { return database().audit_log(filter); }
   // "what queue", of all.
   std::vector<std::string> lines(const AuditFilter& filter) {
     std::vector<std::string> out;
@@ -33,7 +33,7 @@ class AuditContract : public StoreContract {
 TEST_P(AuditContract, TheNewestFirstWithTasksAndPauses) {
   const TaskId orders = waiting("orders"), invoices = waiting("invoices");
   reschedule(orders);
-  must(store_->pause({"orders", {}, "bob", "closed"}));
+  store_->pause({"orders", {}, "bob", "closed"});
   change(invoices, event::Cancel{});
   EXPECT_THAT(lines({}), ElementsAre("cancel invoices", "pause orders", "reschedule orders"));
   const AuditPage page = log({});
@@ -42,14 +42,14 @@ TEST_P(AuditContract, TheNewestFirstWithTasksAndPauses) {
   EXPECT_EQ(page.rows[0].change.who, "ann, 10.0.0.3 (http)");
   EXPECT_EQ(page.rows[1].change.task, TaskId{0});
   EXPECT_EQ(page.rows[1].change.reason, "closed");
-  EXPECT_EQ(must(store_->audit(orders)).at(0).id, page.rows[2].change.id);
+  EXPECT_EQ(store_->audit(orders).at(0).id, page.rows[2].change.id);
 }
 
 TEST_P(AuditContract, Filters) {
   const TaskId orders = waiting("orders"), invoices = waiting("invoices");
   reschedule(orders);
   reschedule(invoices, "bob");
-  must(store_->pause({"orders", {}, "bob", ""}));
+  store_->pause({"orders", {}, "bob", ""});
   change(orders, event::Cancel{}, "bobby");
   EXPECT_THAT(lines({.queue = "orders"}), ElementsAre("cancel orders", "pause orders", "reschedule orders"));
   EXPECT_THAT(lines({.what = "reschedule"}), ElementsAre("reschedule invoices", "reschedule orders"));
@@ -67,13 +67,13 @@ TEST_P(AuditContract, ABulkIsOneRowAndItsTasksAreListedWhenAskedFor) {
     asked.filter_text = filter_text;
     asked.reason = "closed";
     asked.who = "ann";
-    return must(store_->create_bulk(asked));
+    return store_->create_bulk(asked);
   };
   const Bulk bulk = cancel(R"({"queue":"orders"})");
-  must(store_->take_bulk("us", kTtl));
+  store_->take_bulk("us", kTtl);
   const std::vector<Event> events = {event_of(bulk, first), event_of(bulk, second)};
   const BulkStep step{bulk.id, "us", {}};
-  must(store_->apply(events, Fence{}, decider(), &step));
+  store_->apply(events, Fence{}, decider(), &step);
   EXPECT_THAT(lines({}), ElementsAre("cancel orders"));
   const AuditRow whole = log({}).rows.at(0).change;
   EXPECT_EQ(whole.task, TaskId{0});
@@ -84,7 +84,7 @@ TEST_P(AuditContract, ABulkIsOneRowAndItsTasksAreListedWhenAskedFor) {
   EXPECT_THAT(lines({.bulk = bulk.id}), ElementsAre("cancel orders", "cancel orders"));
   EXPECT_THAT(lines({.queue = "orders"}), ElementsAre("cancel orders"));
   EXPECT_THAT(lines({.queue = "invoices"}), IsEmpty());
-  EXPECT_EQ(must(store_->audit(first)).size(), 1U) << "a task has its own rows";
+  EXPECT_EQ(store_->audit(first).size(), 1U) << "a task has its own rows";
   waiting("orders");
   cancel(R"({"tag":"t"})");
   EXPECT_THAT(lines({.queue = "invoices"}), ElementsAre("cancel "))
@@ -115,7 +115,7 @@ TEST_P(AuditContract, PagesNeitherRepeatNorSkip) {
     ids.push_back(waiting("orders"));
     events.push_back({ids.back(), event::Cancel{}, ByHand{"ann", {}}});
   }
-  must(store_->apply(events, Fence{}, decider()));
+  store_->apply(events, Fence{}, decider());
   reschedule(waiting("orders"));
   std::vector<std::int64_t> seen;
   AuditFilter filter{.queue = "orders", .limit = 7};
@@ -169,13 +169,13 @@ class LiveContract : public StoreContract {
   void fire(const std::vector<TaskId>& ids) {
     std::vector<Event> events;
     for (const TaskId id : ids) events.push_back({id, event::Fire{}, ByHand{"ann@desk (test)", {}}});
-    must(store_->apply(events, Fence{}, decider()));
+    store_->apply(events, Fence{}, decider());
   }
   // What has changed since `before`.
   LiveAnswer since(const LiveAnswer& before, const std::vector<TaskId>& watched = {}) {
-    return must(database().live({before.newest_audit, before.newest_event, watched}));
+    return database().live({before.newest_audit, before.newest_event, watched});
   }
-  LiveAnswer now() { return must(database().live({})); }
+  LiveAnswer now() { return database().live({}); }
 };
 
 TEST_P(LiveContract, ATaskThatSomebodyChangesIsNamedOnce) {
@@ -205,17 +205,17 @@ TEST_P(LiveContract, NewTasksAndEventsAndOpenBulksAreSeen) {
   const TaskId id = waiting();
   SystemEvent stepped;
   stepped.kind = "clock_step";
-  must(store_->record_event(0, stepped));
+  store_->record_event(0, stepped);
   NewBulk wish;
   wish.action = BulkAction::fire;
   wish.who = "ann";
   wish.paused = true;
-  const Bulk bulk = must(store_->create_bulk(wish));
+  const Bulk bulk = store_->create_bulk(wish);
   const LiveAnswer after = since(before);
   EXPECT_EQ(after.newest_task, id.value);
   EXPECT_THAT(after.event_kinds, Contains("clock_step"));
   EXPECT_EQ(after.bulks.at(bulk.id), 0);
-  must(store_->set_bulk({bulk.id, BulkState::aborted}));
+  store_->set_bulk({bulk.id, BulkState::aborted});
   EXPECT_FALSE(since(after).bulks.contains(bulk.id));
 }
 
@@ -228,7 +228,7 @@ TEST_P(LiveContract, ManyChangesAreBounded) {
     fresh.back().task.next_at = later;
     ids.push_back(fresh.back().task.id);
   }
-  must(store_->insert(fresh, fence()));
+  store_->insert(fresh, fence());
   const LiveAnswer before = now();
   fire(ids);
   EXPECT_EQ(since(before).changed_by_hand.size(), LiveAnswer::kMost + 1)

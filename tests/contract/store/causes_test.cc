@@ -28,13 +28,13 @@ class CauseContract : public StoreContract {
     return apply_one(id, failed);
   }
   CauseRow cause(const std::string& id) {
-    const auto rows = must(database().causes({.id = id}));
+    const auto rows = database().causes({.id = id});
     EXPECT_THAT(rows, SizeIs(1));
     return rows.empty() ? CauseRow{} : rows.at(0);
   }
   // Adds all changes, as the upkeep does.
   void fold() {
-    while (must(store_->fold_causes(3)).more) {
+    while (store_->fold_causes(3).more) {
     }
   }
   // The counts as the tasks have them: by cause (scheduled, parked, succeeded).
@@ -43,7 +43,7 @@ class CauseContract : public StoreContract {
     Counts out;
     Filter all;
     all.limit = 10'000;
-    for (const TaskRow& row : must(store_->list(all))) {
+    for (const TaskRow& row : store_->list(all)) {
       if (row.task.cause.empty()) continue;
       auto& [scheduled, parked, succeeded] = out[row.task.cause];
       scheduled += row.task.state <= State::awaiting ? 1 : 0;
@@ -55,7 +55,7 @@ class CauseContract : public StoreContract {
   }
   Counts by_causes() {
     Counts out;
-    for (const CauseRow& row : must(database().causes({.limit = 10'000}))) {
+    for (const CauseRow& row : database().causes({.limit = 10'000})) {
       if (row.scheduled + row.parked + row.succeeded != 0)
         out[row.id] = {row.scheduled, row.parked, row.succeeded};
     }
@@ -91,8 +91,8 @@ TEST_P(CauseContract, EqualFailuresOfAQueueAreOneCause) {
   EXPECT_EQ(kinds(), (std::vector<std::string>{"cause_appeared", "cause_appeared"}));
   Filter filter;
   filter.cause = cause_id;
-  EXPECT_THAT(must(store_->list(filter)), SizeIs(2));
-  EXPECT_EQ(must(database().count(filter, 100)), 2);
+  EXPECT_THAT(store_->list(filter), SizeIs(2));
+  EXPECT_EQ(database().count(filter, 100), 2);
 }
 
 TEST_P(CauseContract, CountsFollowTheTasksBeforeAndAfterTheFold) {
@@ -129,30 +129,30 @@ TEST_P(CauseContract, CountsFollowTheTasksBeforeAndAfterTheFold) {
 TEST_P(CauseContract, ManyAtOnceAndWhatRetentionDeletes) {
   std::vector<NewTask> tasks;
   for (int i = 0; i < 40; ++i) tasks.push_back(failed(i % 2 == 0 ? "even " + std::to_string(i) : "odd"));
-  must(store_->insert(tasks, fence()));
-  must(store_->insert(tasks, fence()));  // the answer was lost: nothing counts twice
+  store_->insert(tasks, fence());
+  store_->insert(tasks, fence());  // the answer was lost: nothing counts twice
   wait_until([&] { return db_now() > tasks[0].task.next_at.value_or(EpochMs{}); });
   std::vector<Event> claims, confirms, ends;
   for (const NewTask& one : tasks) claims.push_back({one.task.id, event::Claim{}});
-  const auto claimed = must(store_->apply(claims, fence(), decider()));
+  const auto claimed = store_->apply(claims, fence(), decider());
   for (const Decision& decision : claimed)
     confirms.push_back(
         {decision.task.id, event::Confirmed{1, db_now()}, {}, std::make_shared<const Task>(decision.task)});
-  const auto confirmed = must(store_->apply(confirms, fence(), decider()));
+  const auto confirmed = store_->apply(confirms, fence(), decider());
   // On what was last written, without reading the rows.
   for (const Decision& decision : confirmed)
     ends.push_back({decision.task.id, event::Succeeded{1}, {}, std::make_shared<const Task>(decision.task)});
-  must(store_->apply(ends, fence(), decider()));
+  store_->apply(ends, fence(), decider());
   EXPECT_EQ(by_causes(), by_tasks());
   ASSERT_EQ(by_causes().size(), 2U);
   fold();
   EXPECT_EQ(std::get<2>(by_causes().begin()->second), 20);
   wait_until([&] { return db_now() > get(tasks[0].task.id).finished_at.value_or(EpochMs{}); });
-  EXPECT_EQ(must(store_->purge_finished(db_now() + Ms{1}, {}, 15)).tasks, 15);
+  EXPECT_EQ(store_->purge_finished(db_now() + Ms{1}, {}, 15).tasks, 15);
   EXPECT_EQ(by_causes(), by_tasks());
   fold();
   EXPECT_EQ(by_causes(), by_tasks());
-  EXPECT_EQ(must(database().causes({})).at(0).total, 20) << "total is of all times";
+  EXPECT_EQ(database().causes({}).at(0).total, 20) << "total is of all times";
 }
 
 TEST_P(CauseContract, AMessageThatOnlyWaitsHasNoCause) {
@@ -161,49 +161,49 @@ TEST_P(CauseContract, AMessageThatOnlyWaitsHasNoCause) {
   delay.task.level = 0;
   const TaskId id = insert(delay);
   EXPECT_EQ(get(id).cause, "");
-  EXPECT_THAT(must(database().causes({})), IsEmpty());
+  EXPECT_THAT(database().causes({}), IsEmpty());
 }
 
 TEST_P(CauseContract, PeopleSayWhatACauseIs) {
   const std::string id = get(insert(failed("no stock"))).cause;
-  EXPECT_FALSE(must(database().triage("000000000000", {}, "alice")));
+  EXPECT_FALSE(database().triage("000000000000", {}, "alice"));
   const auto row =
-      must(database().triage(id, {CauseState::working, "alice", "see the ticket", "https://t/1"}, "alice"));
+      database().triage(id, {CauseState::working, "alice", "see the ticket", "https://t/1"}, "alice");
   ASSERT_TRUE(row);
   EXPECT_EQ(row->owner, "alice");
   EXPECT_EQ(row->state, CauseState::working);
-  const auto more = must(database().triage(id, {.note = "mended in 1.2"}, "bob"));
+  const auto more = database().triage(id, {.note = "mended in 1.2"}, "bob");
   EXPECT_EQ(more->note, "mended in 1.2");
   EXPECT_EQ(more->link, "https://t/1");
   const auto event = events(1).at(0);
   EXPECT_EQ(event.kind, "cause_triaged");
   EXPECT_EQ(event.subject, id);
   EXPECT_EQ(event.detail, "bob: note 'mended in 1.2'");
-  EXPECT_THAT(must(database().causes({.queue = "orders", .states = {CauseState::working}})), SizeIs(1));
-  EXPECT_THAT(must(database().causes({.states = {CauseState::fresh}})), IsEmpty());
-  EXPECT_EQ(must(database().cause_totals()).by_state.at(CauseState::working), 1);
+  EXPECT_THAT(database().causes({.queue = "orders", .states = {CauseState::working}}), SizeIs(1));
+  EXPECT_THAT(database().causes({.states = {CauseState::fresh}}), IsEmpty());
+  EXPECT_EQ(database().cause_totals().by_state.at(CauseState::working), 1);
 }
 
 TEST_P(CauseContract, AnIgnoredCauseThatGetsWorseIsNewAgain) {
   const std::string id = get(insert(failed("no stock"))).cause;
   fold();
-  must(database().triage(id, {.state = CauseState::ignored}, "alice"));
+  database().triage(id, {.state = CauseState::ignored}, "alice");
   for (int i = 0; i < 8; ++i) insert(failed("no stock"));
   fold();
   EXPECT_EQ(cause(id).state, CauseState::ignored) << "nine failures, ignored at one";
   insert(failed("no stock"));
   const EpochMs now = db_now();
-  EXPECT_TRUE(must(store_->work_waiting(all_shards(), now, now)).cause_changes);
-  const auto folded = must(store_->fold_causes(100));
+  EXPECT_TRUE(store_->work_waiting(all_shards(), now, now).cause_changes);
+  const auto folded = store_->fold_causes(100);
   ASSERT_THAT(folded.worse, SizeIs(1));
   EXPECT_EQ(folded.worse[0].id, id);
   EXPECT_EQ(cause(id).state, CauseState::fresh);
   EXPECT_TRUE(cause(id).worse_at);
-  EXPECT_EQ(must(database().cause_totals()).worse, 1);
+  EXPECT_EQ(database().cause_totals().worse, 1);
   EXPECT_EQ(kinds().back(), "cause_worse");
-  EXPECT_THAT(must(store_->fold_causes(100)).worse, IsEmpty()) << "once";
-  must(database().triage(id, {.state = CauseState::known}, "alice"));
-  EXPECT_EQ(must(database().cause_totals()).worse, 0);
+  EXPECT_THAT(store_->fold_causes(100).worse, IsEmpty()) << "once";
+  database().triage(id, {.state = CauseState::known}, "alice");
+  EXPECT_EQ(database().cause_totals().worse, 0);
 }
 
 TEST_P(CauseContract, OneThatHasEndedIsResolvedAndHasRegressedWhenItFailsAgain) {
@@ -211,11 +211,11 @@ TEST_P(CauseContract, OneThatHasEndedIsResolvedAndHasRegressedWhenItFailsAgain) 
   const std::string mended = get(id).cause;
   const std::string other = get(insert(failed("no customer"))).cause;
   fold();
-  must(database().triage(mended, {.owner = "alice"}, "alice"));
+  database().triage(mended, {.owner = "alice"}, "alice");
   applied(id, event::Cancel{});
   fold();
   EXPECT_EQ(cause(mended).state, CauseState::resolved);
-  EXPECT_EQ(must(database().triage(mended, {.note = "mended in 1.2"}, "alice"))->state, CauseState::resolved);
+  EXPECT_EQ(database().triage(mended, {.note = "mended in 1.2"}, "alice")->state, CauseState::resolved);
   EXPECT_EQ(cause(other).state, CauseState::fresh) << "it has a task";
   insert(failed("no customer"));
   const TaskId again = insert(failed("no stock"));
@@ -223,12 +223,12 @@ TEST_P(CauseContract, OneThatHasEndedIsResolvedAndHasRegressedWhenItFailsAgain) 
   EXPECT_EQ(cause(mended).state, CauseState::regressed);
   EXPECT_EQ(cause(mended).owner, "alice");
   EXPECT_EQ(kinds().back(), "cause_regressed");
-  EXPECT_EQ(must(database().causes({})).at(0).id, mended) << "before one with more tasks";
-  EXPECT_THAT(must(database().causes({.states = {CauseState::regressed}, .since = db_now() - Ms{60'000}})),
+  EXPECT_EQ(database().causes({}).at(0).id, mended) << "before one with more tasks";
+  EXPECT_THAT(database().causes({.states = {CauseState::regressed}, .since = db_now() - Ms{60'000}}),
               SizeIs(1));
-  EXPECT_EQ(must(database().triage(mended, {.note = "1.3, then"}, "alice"))->state, CauseState::known);
+  EXPECT_EQ(database().triage(mended, {.note = "1.3, then"}, "alice")->state, CauseState::known);
   // By hand, with a task that is still under way: it succeeds, or fails once more.
-  must(database().triage(mended, {.state = CauseState::resolved}, "alice"));
+  database().triage(mended, {.state = CauseState::resolved}, "alice");
   fold();
   EXPECT_EQ(cause(mended).state, CauseState::resolved);
   fail(again, "no stock");
@@ -239,7 +239,7 @@ TEST_P(CauseContract, OneThatHasEndedIsResolvedAndHasRegressedWhenItFailsAgain) 
 TEST_P(CauseContract, AnIgnoredOneStaysIgnoredWhenItEnds) {
   const TaskId id = insert(failed("no stock"));
   const std::string cause_id = get(id).cause;
-  must(database().triage(cause_id, {.state = CauseState::ignored}, "alice"));
+  database().triage(cause_id, {.state = CauseState::ignored}, "alice");
   applied(id, event::Cancel{});
   fold();
   EXPECT_EQ(cause(cause_id).state, CauseState::ignored);
@@ -260,13 +260,13 @@ TEST_P(CauseContract, WhatAQueueMayHaveIsBounded) {
   for (int i = 0; i < static_cast<int>(CauseBook::kMostOfQueue) + 20; ++i) {
     tasks.push_back(failed("it is " + word(i)));
     if (tasks.size() < 100) continue;
-    must(store_->insert(tasks, fence()));
+    store_->insert(tasks, fence());
     tasks.clear();
   }
-  must(store_->insert(tasks, fence()));
+  store_->insert(tasks, fence());
   fold();
   const TaskId late = insert(failed("it is something else"));
-  const auto rows = must(database().causes({.limit = 1000}));
+  const auto rows = database().causes({.limit = 1000});
   EXPECT_LE(rows.size(), CauseBook::kMostOfQueue + 100) << "one batch may be beyond it";
   EXPECT_THAT(cause(get(late).cause).sample, HasSubstr("other errors"));
   EXPECT_EQ(by_causes(), by_tasks());
@@ -278,12 +278,12 @@ TEST_P(CauseContract, WhatNobodyNeedsIsForgotten) {
   const TaskId id = insert(failed("no stock"));
   constexpr Ms kLater = kCauseForgotten + Ms{1000};
   fold();
-  EXPECT_EQ(must(store_->forget(db_now() + kLater, 10)), 0) << "a task has it";
+  EXPECT_EQ(store_->forget(db_now() + kLater, 10), 0) << "a task has it";
   applied(id, event::Cancel{});
   fold();
-  EXPECT_EQ(must(store_->forget(db_now() + kCauseKept, 10)), 0) << "it has just failed";
-  EXPECT_EQ(must(store_->forget(db_now() + kLater, 10)), 1);
-  EXPECT_THAT(must(database().causes({})), IsEmpty());
+  EXPECT_EQ(store_->forget(db_now() + kCauseKept, 10), 0) << "it has just failed";
+  EXPECT_EQ(store_->forget(db_now() + kLater, 10), 1);
+  EXPECT_THAT(database().causes({}), IsEmpty());
 }
 
 // Processes leave out of their books what is about to be forgotten: who has it there would count a failure
@@ -294,8 +294,8 @@ TEST_P(CauseContract, ThatIsForgottenComesBackWhole) {
   applied(id, event::Cancel{});
   fold();
   mysql_->exec("UPDATE rung_causes SET last_seen = last_seen - INTERVAL 31 DAY");
-  must(store_->read_causes());
-  EXPECT_EQ(must(store_->forget(db_now(), 10)), 1);
+  store_->read_causes();
+  EXPECT_EQ(store_->forget(db_now(), 10), 1);
   insert(failed("no stock"));
   fold();
   EXPECT_EQ(cause(cause_id).queue, "orders");

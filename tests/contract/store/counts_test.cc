@@ -28,14 +28,14 @@ class CountContract : public StoreContract {
       rows.push_back(task(queue));
       rows.back().task.state = state;
     }
-    must(store_->insert(rows, fence()));
+    store_->insert(rows, fence());
   }
   // With pieces of this size; each counts at most twice as many.
   Counts ended(int piece_size) {
     Counts counts;
     std::optional<EndedPlace> place = EndedPlace{};
     while (place) {
-      const EndedPiece piece = must(database().count_ended(*place, piece_size));
+      const EndedPiece piece = database().count_ended(*place, piece_size);
       std::int64_t tasks = 0;
       for (const QueueStat& stat : piece.queues) {
         counts[{stat.queue, stat.state}] += stat.tasks;
@@ -55,8 +55,8 @@ TEST_P(CountContract, OpenTasksAreCountedByStateAndWhatIsOverdue) {
   tasks[0].task.next_at = now - Ms{5000};
   tasks[1].task.next_at = now + Ms{600'000};
   tasks[2].task.state = State::awaiting;
-  must(store_->insert(tasks, fence()));
-  const auto stats = must(database().open_by_queue());
+  store_->insert(tasks, fence());
+  const auto stats = database().open_by_queue();
   ASSERT_EQ(stats.size(), 3U);
   const auto of = [&](const std::string& queue, State state) {
     return *std::find_if(stats.begin(), stats.end(),
@@ -75,7 +75,7 @@ TEST_P(CountContract, OpenTasksAreCountedByStateAndWhatIsOverdue) {
 TEST_P(CountContract, OpenTasksAreTheUnfinishedAndTheParked) {
   for (const State state : {State::parked, State::succeeded, State::cancelled, State::discarded})
     insert(1, "orders", state);
-  const auto open = must(database().open_by_queue());
+  const auto open = database().open_by_queue();
   ASSERT_EQ(open.size(), 1U);
   EXPECT_EQ(open[0].state, State::parked);
 }
@@ -166,10 +166,10 @@ class ActivityContract : public StoreContract {
   CountBatch batch(const std::string& queue, ActivityCounts more, EpochMs at) {
     return {{{queue, {}, more}}, at, "a", "1-" + std::to_string(++batches_)};
   }
-  void add(const CountBatch& of) { must(store_->add_counts(of)); }
+  void add(const CountBatch& of) { store_->add_counts(of); }
   // Of the two hours from noon on.
   std::vector<ActivityPoint> points(const std::string& queue, Ms step = kMinute) {
-    return must(database().activity({queue, kNoon, kNoon + kMinute * 120, step}));
+    return database().activity({queue, kNoon, kNoon + kMinute * 120, step});
   }
 
  private:
@@ -208,17 +208,17 @@ TEST_P(ActivityContract, ARepeatedBatchChangesNothing) {
   add(one);
   add(one);
   const EpochMs minute = bucket_of(one.at, kMinute);
-  EXPECT_THAT(must(database().activity({"orders", minute, minute + kMinute, kMinute})),
+  EXPECT_THAT(database().activity({"orders", minute, minute + kMinute, kMinute}),
               ElementsAre(ActivityPoint{minute, {1, 0, 0}}));
-  EXPECT_EQ(must(database().promises()).at(0).last_hour, (PromiseCounts{1, 0, 0}));
+  EXPECT_EQ(database().promises().at(0).last_hour, (PromiseCounts{1, 0, 0}));
 }
 
 TEST_P(ActivityContract, OldMinutesAreDeletedAFewAtATime) {
   for (int minute = 0; minute < 3; ++minute) add(batch("orders", {1, 0, 0}, kNoon + kMinute * minute));
   const EpochMs then = kNoon + kMinute + kActivityKept;  // two of them are old
-  EXPECT_EQ(must(store_->forget(then, 3)), 3) << "two rows for each minute: the queue's, and all";
-  EXPECT_EQ(must(store_->forget(then, 3)), 1);
-  EXPECT_EQ(must(store_->forget(then, 3)), 0);
+  EXPECT_EQ(store_->forget(then, 3), 3) << "two rows for each minute: the queue's, and all";
+  EXPECT_EQ(store_->forget(then, 3), 1);
+  EXPECT_EQ(store_->forget(then, 3), 0);
   EXPECT_THAT(points("orders"), ElementsAre(ActivityPoint{kNoon + kMinute * 2, {1, 0, 0}}));
   EXPECT_THAT(points(kAllQueues), ElementsAre(ActivityPoint{kNoon + kMinute * 2, {1, 0, 0}}));
 }
@@ -257,9 +257,9 @@ class PromiseContract : public StoreContract {
   CountBatch batch(const std::string& queue, PromiseCounts more, Ms ago = Ms{0}) {
     return {{{queue, more, {}}}, db_now() - ago, "a", "1-" + std::to_string(++batches_)};
   }
-  void add(const CountBatch& of) { must(store_->add_counts(of)); }
+  void add(const CountBatch& of) { store_->add_counts(of); }
   PromiseRow row(const std::string& queue) {
-    for (const PromiseRow& one : must(database().promises())) {
+    for (const PromiseRow& one : database().promises()) {
       if (one.queue == queue) return one;
     }
     return {};
@@ -276,7 +276,7 @@ TEST_P(PromiseContract, AreAddedUpByQueueFromAllInstances) {
   CountBatch other = batch("orders", {10, 20, 30});
   other.maker = "b";
   add(other);
-  const auto rows = must(database().promises());
+  const auto rows = database().promises();
   ASSERT_THAT(rows, SizeIs(2));
   EXPECT_EQ(rows[0].queue, "invoices");
   EXPECT_EQ(rows[1].queue, "orders");
@@ -309,9 +309,9 @@ TEST_P(PromiseContract, OldBucketsAreDeletedAFewAtATime) {
   add(batch("orders", {1, 0, 0}, std::chrono::hours{2}));   // the bucket of five minutes is old
   add(batch("orders", {1, 0, 0}, std::chrono::hours{30}));  // both are
   const EpochMs now = db_now();
-  EXPECT_EQ(must(store_->forget(now, 1)), 2) << "one of each length";
-  EXPECT_EQ(must(store_->forget(now, 1)), 1);
-  EXPECT_EQ(must(store_->forget(now, 100)), 0);
+  EXPECT_EQ(store_->forget(now, 1), 2) << "one of each length";
+  EXPECT_EQ(store_->forget(now, 1), 1);
+  EXPECT_EQ(store_->forget(now, 100), 0);
   EXPECT_EQ(row("orders").last_hour, (PromiseCounts{1, 0, 0}));
   EXPECT_EQ(row("orders").last_day, (PromiseCounts{2, 0, 0}));
 }

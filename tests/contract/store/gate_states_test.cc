@@ -9,7 +9,7 @@ using BreakerIs = Breaker::State;
 class GateStateContract : public GateWorld {};
 
 TEST_P(GateStateContract, AQueueIsNewUntilItIsChanged) {
-  EXPECT_TRUE(must(store_->gate_states()).empty());
+  EXPECT_TRUE(store_->gate_states().empty());
   const EpochMs before = db_now();
   EpochMs seen;
   const GateState after = change("orders", [&](GateState& state, EpochMs now) {
@@ -82,7 +82,7 @@ TEST_P(GateStateContract, QueuesThatDifferInABlankHaveTheirOwnGates) {
       state.limited = {now, now + kLong, queue};
     });
   }
-  EXPECT_EQ(must(store_->gate_states()).size(), 4U);
+  EXPECT_EQ(store_->gate_states().size(), 4U);
   EXPECT_EQ(read("a")->limited->reason, "a");
   EXPECT_EQ(read("a ")->limited->reason, "a ");
   change("a ", [&](GateState& state, EpochMs) { state.limited.reset(); });
@@ -91,15 +91,15 @@ TEST_P(GateStateContract, QueuesThatDifferInABlankHaveTheirOwnGates) {
 }
 
 TEST_P(GateStateContract, TheEventsOfAChangeAreRecorded) {
-  must(store_->change_gate("orders", [&](GateState& state, EpochMs now) {
+  store_->change_gate("orders", [&](GateState& state, EpochMs now) {
     state.breaker = open_breaker(now);
     return std::vector<SystemEvent>{{"breaker_opened", "orders", state.breaker.reason},
                                     {"second", "orders", ""}};
-  }));
+  });
   // Also if nothing else changes.
-  must(store_->change_gate("orders", [&](GateState&, EpochMs) {
+  store_->change_gate("orders", [&](GateState&, EpochMs) {
     return std::vector<SystemEvent>{{"third", "orders", std::string(5000, 'x')}};
-  }));
+  });
   const auto told = events(10);
   ASSERT_EQ(told.size(), 3U);
   EXPECT_EQ(told[2].kind, "breaker_opened");
@@ -115,10 +115,10 @@ TEST_P(GateStateContract, ConcurrentChangesLoseNothing) {
   in_threads(kThreads, [&](int) {
     const auto mine = open();
     for (int i = 0; i < kChanges; ++i) {
-      must(mine->change_gate("orders", [](GateState& state, EpochMs) {
+      mine->change_gate("orders", [](GateState& state, EpochMs) {
         ++state.breaker.last_probe;
         return std::vector<SystemEvent>{{"counted", "orders", ""}};
-      }));
+      });
     }
   });
   EXPECT_EQ(read("orders")->breaker.last_probe, kThreads * kChanges);
@@ -137,7 +137,7 @@ TEST_P(GateStateContract, ABatchChangesManyQueuesAtOnce) {
     ++state.breaker.last_probe;
     return std::vector<SystemEvent>{{"counted", state.queue, ""}};
   };
-  const auto states = must(store_->change_gates(batch));
+  const auto states = store_->change_gates(batch);
   ASSERT_EQ(states.size(), GateBatch::kMost);
   for (std::size_t i = 0; i < states.size(); ++i) {
     EXPECT_EQ(states[i].queue, batch.queues[i]);
@@ -159,14 +159,14 @@ TEST_P(GateStateContract, ABatchThatIsRepeatedAfterALostAnswerCountsOnce) {
                      maker,
                      id};
   };
-  must(store_->change_gates(batch("a", "17-1")));
+  store_->change_gates(batch("a", "17-1"));
   auto other = open();
-  EXPECT_EQ(must(other->change_gates(batch("b", "18-1"))).at(0).breaker.last_probe, 2);
-  EXPECT_EQ(must(other->change_gates(batch("a", "17-1"))).at(0).breaker.last_probe, 2)
+  EXPECT_EQ(other->change_gates(batch("b", "18-1")).at(0).breaker.last_probe, 2);
+  EXPECT_EQ(other->change_gates(batch("a", "17-1")).at(0).breaker.last_probe, 2)
       << "also after another instance's change";
   EXPECT_EQ(calls, 2);
-  EXPECT_EQ(must(store_->change_gates(batch("a", "17-2"))).at(0).breaker.last_probe, 3);
-  EXPECT_EQ(must(store_->change_gates(batch("a", "19-1"))).at(0).breaker.last_probe, 4) << "after a restart";
+  EXPECT_EQ(store_->change_gates(batch("a", "17-2")).at(0).breaker.last_probe, 3);
+  EXPECT_EQ(store_->change_gates(batch("a", "19-1")).at(0).breaker.last_probe, 4) << "after a restart";
 }
 
 // In two orders: they lock the rows in one.
@@ -181,30 +181,30 @@ TEST_P(GateStateContract, ConcurrentBatchesLoseNothing) {
                       }};
       for (int q = 0; q < kQueues; ++q) batch.queues.push_back("q" + std::to_string(q));
       if (t % 2 == 1) std::ranges::reverse(batch.queues);
-      must(mine->change_gates(batch));
+      mine->change_gates(batch);
     }
   });
-  for (const GateState& state : must(store_->gate_states()))
+  for (const GateState& state : store_->gate_states())
     EXPECT_EQ(state.breaker.last_probe, kThreads * kBatches) << state.queue;
 }
 
 TEST_P(GateStateContract, OnlyWhatHasChangedIsRead) {
   change("old", [](GateState& state, EpochMs) { state.breaker.last_probe = 1; });
-  must(store_->pause({"old", {}, "ann", ""}));
+  store_->pause({"old", {}, "ann", ""});
   const EpochMs changed = db_now();
   EpochMs since;
   wait_until([&] { return (since = db_now()) > changed + Ms{20}; });
-  EXPECT_TRUE(must(store_->gate_states(since)).empty());
-  EXPECT_TRUE(must(store_->pauses(since)).empty());
+  EXPECT_TRUE(store_->gate_states(since).empty());
+  EXPECT_TRUE(store_->pauses(since).empty());
   change("new", [](GateState& state, EpochMs) { state.breaker.last_probe = 1; });
-  must(store_->pause({"new", {}, "ann", ""}));
-  ASSERT_EQ(must(store_->gate_states(since)).size(), 1U);
-  EXPECT_EQ(must(store_->gate_states(since))[0].queue, "new");
-  ASSERT_EQ(must(store_->pauses(since)).size(), 1U);
-  must(store_->resume("old", "ann", ""));
-  EXPECT_EQ(must(store_->pauses(since)).size(), 2U);
-  EXPECT_EQ(must(store_->pauses()).size(), 2U);
-  EXPECT_EQ(must(store_->gate_states()).size(), 2U);
+  store_->pause({"new", {}, "ann", ""});
+  ASSERT_EQ(store_->gate_states(since).size(), 1U);
+  EXPECT_EQ(store_->gate_states(since)[0].queue, "new");
+  ASSERT_EQ(store_->pauses(since).size(), 1U);
+  store_->resume("old", "ann", "");
+  EXPECT_EQ(store_->pauses(since).size(), 2U);
+  EXPECT_EQ(store_->pauses().size(), 2U);
+  EXPECT_EQ(store_->gate_states().size(), 2U);
 }
 
 // By hand, or by a newer version.
@@ -230,7 +230,7 @@ TEST_P(GateStateContract, OfADamagedRowWhatCanBeReadAppliesAndTheOthersAreRead) 
       mysql_->exec("UPDATE rung_gates SET " + damages[i].first + " = '" + damages[i].second +
                    "' WHERE queue = '" + queue + "'");
   }
-  const auto states = must(store_->gate_states());
+  const auto states = store_->gate_states();
   ASSERT_EQ(states.size(), damages.size() + 1);
   for (const GateState& state : states) {
     EXPECT_EQ(state.damaged, state.queue != "q" + std::to_string(damages.size())) << state.queue;
@@ -248,8 +248,8 @@ TEST_P(GateStateContract, AResumeEndsARetryAfterToo) {
   change("orders", [&](GateState& state, EpochMs) {
     state.retry_after = {now, now + kLong, "task 17 asked for 1h"};
   });
-  EXPECT_FALSE(must(store_->resume("orders ", "bob", "")).any());
-  const Resumed ended = must(store_->resume("orders", "bob", "the partner is back"));
+  EXPECT_FALSE(store_->resume("orders ", "bob", "").any());
+  const Resumed ended = store_->resume("orders", "bob", "the partner is back");
   EXPECT_FALSE(ended.pause);
   ASSERT_TRUE(ended.retry_after);
   EXPECT_EQ(ended.retry_after->since, now);
@@ -258,15 +258,15 @@ TEST_P(GateStateContract, AResumeEndsARetryAfterToo) {
   EXPECT_EQ(ended.retry_after->resumed_by, "bob");
   EXPECT_EQ(read("orders")->retry_after->until, ended.retry_after->until);
   EXPECT_EQ(events(10).at(0).kind, "queue_resumed");
-  const auto audit = must(store_->audit(TaskId{0}));
+  const auto audit = store_->audit(TaskId{0});
   ASSERT_EQ(audit.size(), 1U);
   EXPECT_EQ(audit[0].what, "resume");
   EXPECT_THAT(audit[0].before, testing::HasSubstr("task 17 asked for 1h"));
-  EXPECT_FALSE(must(store_->resume("orders", "bob", "")).any());
+  EXPECT_FALSE(store_->resume("orders", "bob", "").any());
   // Both.
-  must(store_->pause({"orders", {}, "ann", ""}));
+  store_->pause({"orders", {}, "ann", ""});
   change("orders", [&](GateState& state, EpochMs at) { state.retry_after = {at, at + kLong, ""}; });
-  const Resumed both = must(store_->resume("orders", "bob", ""));
+  const Resumed both = store_->resume("orders", "bob", "");
   EXPECT_TRUE(both.pause && both.retry_after);
 }
 

@@ -25,15 +25,15 @@ class GateWorld : public StoreContract {
   static constexpr Ms kLong{3'600'000};
 
   GateState change(const std::string& queue, const std::function<void(GateState&, EpochMs)>& how) {
-    return must(store_->change_gate(queue, [&](GateState& state, EpochMs now) {
+    return store_->change_gate(queue, [&](GateState& state, EpochMs now) {
       how(state, now);
       return std::vector<SystemEvent>{};
-    }));
+    });
   }
   // As a new handle reads it.
   std::optional<GateState> read(const std::string& queue) {
     auto other = open();
-    for (const GateState& one : must(other->gate_states())) {
+    for (const GateState& one : other->gate_states()) {
       if (one.queue == queue) return one;
     }
     return std::nullopt;

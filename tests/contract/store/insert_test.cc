@@ -36,11 +36,11 @@ TEST_P(StoreContract, EveryFieldOfATaskComesBack) {
   t.body_bytes = 5'000'000'000;
   t.digest = message_digest(*n.message);
   t.parent = {4711};
-  const auto inserted = must(store_->insert(std::span(&n, 1), fence()));
+  const auto inserted = store_->insert(std::span(&n, 1), fence());
   ASSERT_EQ(inserted.size(), 1U);
   EXPECT_EQ(inserted[0].how, How::inserted);
   EXPECT_EQ(inserted[0].id, t.id);
-  const auto row = must(store_->find(t.id));
+  const auto row = store_->find(t.id);
   ASSERT_TRUE(row);
   EXPECT_TRUE(row->task == t);
   EXPECT_EQ(row->task.queue, t.queue);
@@ -57,7 +57,7 @@ TEST_P(StoreContract, TimesAreExactToTheMillisecond) {
     n.task.finished_at = EpochMs{static_cast<std::int64_t>(ms)};
     tasks.push_back(std::move(n));
   }
-  must(store_->insert(tasks, fence()));
+  store_->insert(tasks, fence());
   for (const NewTask& n : tasks) {
     const Task t = get(n.task.id);
     ASSERT_EQ(t.next_at, n.task.next_at);
@@ -90,11 +90,11 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
     n.origin_json = "{\"x\":\"\xF0\x9F\x90\x87\\\\ '\"}";
     tasks.push_back(std::move(n));
   }
-  must(store_->insert(tasks, fence()));
+  store_->insert(tasks, fence());
   std::vector<TaskId> ids;
   for (const auto& n : tasks) ids.push_back(n.task.id);
   ids.push_back(TaskId{12345});  // no such task
-  auto messages = must(store_->messages(ids));
+  auto messages = store_->messages(ids);
   ASSERT_EQ(messages.size(), tasks.size());
   for (const auto& [id, message, broken] : messages) {
     EXPECT_EQ(broken, "");
@@ -102,7 +102,7 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
         std::find_if(tasks.begin(), tasks.end(), [&](const NewTask& n) { return n.task.id == id; });
     ASSERT_NE(it, tasks.end());
     EXPECT_TRUE(*message == *it->message) << "body of " << it->message->body.size();
-    const auto known = must(store_->known(std::vector{id, TaskId{12345}}));
+    const auto known = store_->known(std::vector{id, TaskId{12345}});
     ASSERT_EQ(known.size(), 1U);
     EXPECT_EQ(known[0].row.task.id, id);
     EXPECT_EQ(known[0].origin, it->origin_json);
@@ -132,8 +132,8 @@ TEST_P(StoreContract, SmallBodiesComeBackToTheByte) {
     ids.push_back(tasks.back().task.id);
     wanted[ids.back()] = body;
   }
-  must(store_->insert(tasks, fence()));
-  const auto messages = must(store_->messages(ids));
+  store_->insert(tasks, fence());
+  const auto messages = store_->messages(ids);
   EXPECT_EQ(messages.size(), bodies.size());
   for (const StoredMessage& m : messages) EXPECT_EQ(m.message->body, wanted.at(m.id));
 }
@@ -142,35 +142,35 @@ TEST_P(StoreContract, TheSameCallAgainChangesNothing) {
   std::vector<NewTask> tasks{task(), task()};
   tasks[0].intake_key = "0123456789abcdef";
   for (int i = 0; i < 2; ++i) {
-    const auto inserted = must(store_->insert(tasks, fence()));
+    const auto inserted = store_->insert(tasks, fence());
     EXPECT_EQ(inserted[0].how, How::inserted);
     EXPECT_EQ(inserted[0].id, tasks[0].task.id);
     EXPECT_EQ(inserted[1].how, How::inserted);
   }
   tasks.push_back(task());  // a batch of which a part was inserted before
-  EXPECT_EQ(must(store_->insert(tasks, fence()))[2].how, How::inserted);
-  EXPECT_EQ(must(store_->list({})).size(), 3U);
+  EXPECT_EQ(store_->insert(tasks, fence())[2].how, How::inserted);
+  EXPECT_EQ(store_->list({}).size(), 3U);
 }
 
 TEST_P(StoreContract, TheSameIntakeIsADuplicateAlsoInOneBatch) {
   const std::string key("\0\xFF'\\23456789abcdef", 16);
   std::vector<NewTask> tasks{task(), task(), task()};
   tasks[0].intake_key = tasks[2].intake_key = key;
-  auto inserted = must(store_->insert(tasks, fence()));
+  auto inserted = store_->insert(tasks, fence());
   EXPECT_EQ(inserted[0].how, How::inserted);
   EXPECT_EQ(inserted[1].how, How::inserted);
   EXPECT_EQ(inserted[2].how, How::duplicate);
   EXPECT_EQ(inserted[2].id, tasks[0].task.id);
   NewTask later = task();
   later.intake_key = key;
-  inserted = must(store_->insert(std::span(&later, 1), fence()));
+  inserted = store_->insert(std::span(&later, 1), fence());
   EXPECT_EQ(inserted[0].how, How::duplicate);
   EXPECT_EQ(inserted[0].id, tasks[0].task.id);
   // Also if the lease is gone: the message is safe, whoever owns its shard.
   NewTask foreign = task();
   foreign.intake_key = key;
-  EXPECT_EQ(must(store_->insert(std::span(&foreign, 1), Fence{}))[0].how, How::duplicate);
-  EXPECT_EQ(must(store_->list({})).size(), 2U);
+  EXPECT_EQ(store_->insert(std::span(&foreign, 1), Fence{})[0].how, How::duplicate);
+  EXPECT_EQ(store_->list({}).size(), 2U);
 }
 
 TEST_P(StoreContract, AFinishedRowLetsGoOfItsKeyUnlessTold) {
@@ -181,15 +181,15 @@ TEST_P(StoreContract, AFinishedRowLetsGoOfItsKeyUnlessTold) {
   NewTask same = task();
   same.intake_key = first.intake_key;
   same.same_if_over_since = EpochMs{};
-  auto inserted = must(store_->insert(std::span(&same, 1), fence()));
+  auto inserted = store_->insert(std::span(&same, 1), fence());
   EXPECT_EQ(inserted[0].how, How::duplicate);
   EXPECT_EQ(inserted[0].id, first.task.id);
   NewTask anew = task();
   anew.intake_key = first.intake_key;
-  EXPECT_EQ(must(store_->insert(std::span(&anew, 1), fence()))[0].how, How::inserted);
+  EXPECT_EQ(store_->insert(std::span(&anew, 1), fence())[0].how, How::inserted);
   NewTask third = task();
   third.intake_key = first.intake_key;
-  inserted = must(store_->insert(std::span(&third, 1), fence()));
+  inserted = store_->insert(std::span(&third, 1), fence());
   EXPECT_EQ(inserted[0].how, How::duplicate);
   EXPECT_EQ(inserted[0].id, anew.task.id);
 }
@@ -202,15 +202,15 @@ TEST_P(StoreContract, AnOpenRowLetsGoOfItsKeyAfterAnAttemptIfAsked) {
   NewTask second = task();
   second.intake_key = first.intake_key;
   second.may_be_its_retry = true;
-  auto inserted = must(store_->insert(std::span(&second, 1), fence()));
+  auto inserted = store_->insert(std::span(&second, 1), fence());
   EXPECT_EQ(inserted[0].how, How::duplicate) << "no attempt yet";
   wait_until_applied(first.task.id, event::Claim{});
   NewTask other = task();
   other.intake_key = first.intake_key;
-  EXPECT_EQ(must(store_->insert(std::span(&other, 1), fence()))[0].how, How::duplicate) << "not asked";
-  inserted = must(store_->insert(std::span(&second, 1), fence()));
+  EXPECT_EQ(store_->insert(std::span(&other, 1), fence())[0].how, How::duplicate) << "not asked";
+  inserted = store_->insert(std::span(&second, 1), fence());
   EXPECT_EQ(inserted[0].how, How::inserted);
-  EXPECT_EQ(must(store_->list({})).size(), 2U);
+  EXPECT_EQ(store_->list({}).size(), 2U);
 }
 
 // The answer to its commit was lost, and by the retry the lease was lost too. The answer "nothing was
@@ -220,7 +220,7 @@ TEST_P(StoreContract, WhatIsHereAlreadyIsFoundAlsoWithoutTheLease) {
   const NewTask n = task();
   insert(n);
   applied(n.task.id, event::Cancel{});
-  must(store_->release(fence().node, fence().leases));
+  store_->release(fence().node, fence().leases);
   insert(n);
   EXPECT_EQ(get(n.task.id).state, State::cancelled);
 }
@@ -232,11 +232,11 @@ TEST_P(StoreContract, OnlyWhatItsLeaseCoversIsInserted) {
   claims.leases[0].epoch = 99;  // an epoch that is not ours
   std::vector<NewTask> tasks{task(), task(), task()};
   for (int i = 0; i < 3; ++i) tasks[static_cast<std::size_t>(i)].task.shard = i + 1;
-  const auto inserted = must(store_->insert(tasks, claims));
+  const auto inserted = store_->insert(tasks, claims);
   EXPECT_EQ(inserted[0].how, How::not_held);
   EXPECT_EQ(inserted[1].how, How::inserted);
   EXPECT_EQ(inserted[2].how, How::not_held);
-  EXPECT_EQ(must(store_->list({})).size(), 1U);
+  EXPECT_EQ(store_->list({}).size(), 1U);
 }
 
 TEST_P(StoreContract, TooLargeABodyIsToldAndTheOthersAreWritten) {
@@ -244,29 +244,29 @@ TEST_P(StoreContract, TooLargeABodyIsToldAndTheOthersAreWritten) {
   std::size_t most = 1 << 20;
   if (mysql_) most = std::stoul(mysql_->value("SELECT @@max_allowed_packet"));
   const std::vector<NewTask> tasks{task(), task("orders", std::string(most + 1, 'x')), task()};
-  const auto inserted = must(store_->insert(tasks, fence()));
+  const auto inserted = store_->insert(tasks, fence());
   EXPECT_EQ(inserted[0].how, How::inserted);
   EXPECT_EQ(inserted[1].how, How::too_large);
   EXPECT_EQ(inserted[2].how, How::inserted);
-  EXPECT_EQ(must(store_->list({})).size(), 2U);
+  EXPECT_EQ(store_->list({}).size(), 2U);
 }
 
 TEST_P(StoreContract, ALargeBatchGoesInWhole) {
   std::vector<NewTask> tasks;
   for (int i = 0; i < 1300; ++i) tasks.push_back(task("orders", std::string(i % 7 == 0 ? 40'000 : 10, 'b')));
   std::reverse(tasks.begin(), tasks.end());
-  const auto inserted = must(store_->insert(tasks, fence()));
+  const auto inserted = store_->insert(tasks, fence());
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     ASSERT_EQ(inserted[i].how, How::inserted);
     ASSERT_EQ(inserted[i].id, tasks[i].task.id);
   }
-  EXPECT_EQ(must(store_->list(Filter{.states = {State::scheduled}, .limit = 10'000})).size(), 1300U);
+  EXPECT_EQ(store_->list(Filter{.states = {State::scheduled}, .limit = 10'000}).size(), 1300U);
 }
 
 TEST_P(StoreContract, NothingToWriteIsNoError) {
-  EXPECT_TRUE(must(store_->insert({}, Fence{})).empty());
-  EXPECT_TRUE(must(store_->apply({}, Fence{}, decider())).empty());
-  EXPECT_TRUE(must(store_->messages({})).empty());
+  EXPECT_TRUE(store_->insert({}, Fence{}).empty());
+  EXPECT_TRUE(store_->apply({}, Fence{}, decider()).empty());
+  EXPECT_TRUE(store_->messages({}).empty());
 }
 
 // ---- The digest and the parent of a task, and a message that comes back with other headers.
@@ -285,11 +285,11 @@ TEST_P(ReadContract, ChildrenAreFoundByTheMessageId) {
   put("m-1 ", parent);  // for the database they are equal
   put("m-2", parent);
   put("", bare);
-  EXPECT_THAT(must(database().children(get(parent))), testing::ElementsAre(first, second));
-  EXPECT_THAT(must(database().children(get(first))), testing::IsEmpty());
-  EXPECT_THAT(must(database().children(get(bare))), testing::IsEmpty());
+  EXPECT_THAT(database().children(get(parent)), testing::ElementsAre(first, second));
+  EXPECT_THAT(database().children(get(first)), testing::IsEmpty());
+  EXPECT_THAT(database().children(get(bare)), testing::IsEmpty());
   for (int i = 0; i < MysqlStore::kMostChildren; ++i) put("m-1", parent);
-  EXPECT_THAT(must(database().children(get(parent))), testing::SizeIs(MysqlStore::kMostChildren));
+  EXPECT_THAT(database().children(get(parent)), testing::SizeIs(MysqlStore::kMostChildren));
 }
 
 TEST_P(StoreContract, AMessageThatComesBackWithOtherHeadersReplacesTheOneInTheRow) {
@@ -310,13 +310,13 @@ TEST_P(StoreContract, AMessageThatComesBackWithOtherHeadersReplacesTheOneInTheRo
     failed.received = received;
     const Decision d = apply_one(id, failed);
     ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
-    EXPECT_EQ(*must(store_->messages({&id, 1})).at(0).message, *message);
+    EXPECT_EQ(*store_->messages({&id, 1}).at(0).message, *message);
     const Task task = get(id);
     EXPECT_TRUE(task == d.task);
     EXPECT_EQ(task.digest, received->digest);
     EXPECT_EQ(task.tag, "again");
   }
-  const std::string origin = must(store_->known({&id, 1})).at(0).origin;
+  const std::string origin = store_->known({&id, 1}).at(0).origin;
   EXPECT_NE(origin.find("earlier content"), std::string::npos) << origin;
   EXPECT_NE(origin.find(R"(\"retries\")"), std::string::npos) << "the headers of the first: " << origin;
 }

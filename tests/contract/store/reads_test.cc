@@ -20,7 +20,7 @@ TEST_P(StoreContract, DueIsEarliestFirstWithinAShardAndBounded) {
     if (i < 9) n.task.state = State::publishing;  // claimed: due, and not to be claimed again
     tasks.push_back(std::move(n));
   }
-  must(store_->insert(tasks, fence()));
+  store_->insert(tasks, fence());
   const auto expect = [&](std::vector<int> shards, std::optional<EpochMs> after, EpochMs until, int per_shard,
                           State state = State::scheduled) {
     std::vector<DueEntry> wanted;
@@ -36,7 +36,7 @@ TEST_P(StoreContract, DueIsEarliestFirstWithinAShardAndBounded) {
       if (static_cast<int>(of_shard.size()) > per_shard) of_shard.resize(static_cast<std::size_t>(per_shard));
       wanted.insert(wanted.end(), of_shard.begin(), of_shard.end());
     }
-    const auto got = must(store_->due(state, shards, after, until, per_shard));
+    const auto got = store_->due(state, shards, after, until, per_shard);
     EXPECT_THAT(got, testing::UnorderedElementsAreArray(wanted));
     EXPECT_FALSE(wanted.empty());
     for (const int shard : shards) {
@@ -55,8 +55,8 @@ TEST_P(StoreContract, DueIsEarliestFirstWithinAShardAndBounded) {
   expect({0, 1, 2}, {}, base + Ms{59}, 1);
   expect({0, 1, 2}, {}, base + Ms{59}, 100, State::publishing);
   expect({0, 2}, base + Ms{5}, base + Ms{59}, 2, State::publishing);
-  EXPECT_EQ(must(store_->due(State::awaiting, all_shards(), {}, base + Ms{60}, 100)).size(), 6U);
-  EXPECT_TRUE(must(store_->due(State::scheduled, {}, {}, base, 100)).empty());
+  EXPECT_EQ(store_->due(State::awaiting, all_shards(), {}, base + Ms{60}, 100).size(), 6U);
+  EXPECT_TRUE(store_->due(State::scheduled, {}, {}, base, 100).empty());
 }
 
 TEST_P(StoreContract, WhichKindsOfWorkWaitIsOneAnswer) {
@@ -70,7 +70,7 @@ TEST_P(StoreContract, WhichKindsOfWorkWaitIsOneAnswer) {
   };
   const std::vector<int> ours{3, 5};
   const auto waiting = [&](Ms ahead = Ms{0}) {
-    WorkWaiting found = must(store_->work_waiting(ours, now, now + ahead));
+    WorkWaiting found = store_->work_waiting(ours, now, now + ahead);
     found.cause_changes = false;
     return found;
   };
@@ -85,16 +85,16 @@ TEST_P(StoreContract, WhichKindsOfWorkWaitIsOneAnswer) {
   EXPECT_EQ(waiting(Ms{10}), (WorkWaiting{.scheduled = true, .awaiting = true}));
   add(State::parked, 5, now);
   EXPECT_EQ(waiting(), (WorkWaiting{.scheduled = true, .parked = true}));
-  EXPECT_EQ(must(store_->work_waiting({}, now, now)), WorkWaiting{});
+  EXPECT_EQ(store_->work_waiting({}, now, now), WorkWaiting{});
 
   NewBulk cancel;
   cancel.action = BulkAction::cancel;
   cancel.filter.queue = "orders";
   cancel.filter_text = "queue=orders";
   cancel.who = "ann";
-  const Bulk bulk = must(store_->create_bulk(cancel));
+  const Bulk bulk = store_->create_bulk(cancel);
   EXPECT_TRUE(waiting().bulks);
-  must(store_->set_bulk({bulk.id, BulkState::paused}));
+  store_->set_bulk({bulk.id, BulkState::paused});
   EXPECT_FALSE(waiting().bulks);
 }
 
@@ -106,12 +106,12 @@ TEST_P(ReadContract, EachOrderHasPages) {
   Filter whole;
   for (const auto order : {Filter::Order::newest, Filter::Order::oldest, Filter::Order::due}) {
     whole.order = order;
-    const auto all = ids_of(must(store_->list(whole)));
+    const auto all = ids_of(store_->list(whole));
     EXPECT_EQ(all.size(), 7U);
     std::vector<TaskId> seen;
     Filter filter = whole;
     filter.limit = 2;
-    for (auto page = must(store_->list(filter)); !page.empty(); page = must(store_->list(filter))) {
+    for (auto page = store_->list(filter); !page.empty(); page = store_->list(filter)) {
       for (const TaskRow& row : page) seen.push_back(row.task.id);
       filter.after = page.back().task.id;
       filter.after_due = due_of(page.back().task);
@@ -133,12 +133,12 @@ TEST_P(StoreContract, TheHistoriesOfSeveralTasks) {
   apply_one(other, event::Claim{});
   const TaskId ids[] = {second, none, first};
   std::vector<std::pair<TaskId, int>> seen;
-  for (const AttemptRow& row : must(store_->histories(ids))) {
+  for (const AttemptRow& row : store_->histories(ids)) {
     seen.emplace_back(row.attempt.task, row.attempt.attempt);
     EXPECT_EQ(row.queue, row.attempt.task == second ? "loud" : "orders");
   }
   EXPECT_THAT(seen, testing::ElementsAre(std::pair(first, 1), std::pair(second, 1), std::pair(second, 2)));
-  EXPECT_TRUE(must(store_->histories({})).empty());
+  EXPECT_TRUE(store_->histories({}).empty());
 }
 
 TEST_P(ReadContract, ListShowsWhatItsFilterSays) {
@@ -159,13 +159,13 @@ TEST_P(ReadContract, ListShowsWhatItsFilterSays) {
   tasks[2].task.queue = "orders ";
   tasks[2].task.first_failed_at = {};  // none yet
   tasks[3].task.next_at = now + Ms{1'000'000};
-  must(store_->insert(tasks, fence()));
+  store_->insert(tasks, fence());
   const auto only = [&](auto set, std::vector<std::size_t> wanted) {
     Filter f;
     set(f);
     std::vector<TaskId> ids;
     for (const std::size_t i : wanted) ids.push_back(tasks[i].task.id);
-    EXPECT_EQ(ids_of(must(store_->list(f))), ids);
+    EXPECT_EQ(ids_of(store_->list(f)), ids);
   };
   only([](Filter& f) { f.states = {State::awaiting}; }, {1});
   only([](Filter& f) { f.states = {State::awaiting, State::scheduled}; }, {3, 2, 1, 0});
@@ -223,7 +223,7 @@ class FilterContract : public StoreContract {
     fail(1, "http 429\nslow down", "RateLimited", Ms{3'000'000});
     fail(3, "HTTP 500 from bank", "Unavailable", Ms{1'000'000});
     tasks_[3].task.next_at = now_ - Ms{60'000};
-    must(store_->insert(tasks_, fence()));
+    store_->insert(tasks_, fence());
   }
   void fail(std::size_t i, const char* error, const char* type, Ms ago) {
     Task& t = tasks_[i].task;
@@ -239,7 +239,7 @@ class FilterContract : public StoreContract {
 TEST_P(FilterContract, CountsByAField) {
   const auto counts = [&](const CountBy& by, const Filter& f = {}, std::int64_t most = 100) {
     std::vector<std::pair<std::string, std::int64_t>> out;
-    const TaskCounts all = must(database().count_by(f, by, most));
+    const TaskCounts all = database().count_by(f, by, most);
     std::int64_t sum = all.others;
     for (const auto& group : all.groups) {
       out.emplace_back(group.value, group.tasks);
@@ -259,7 +259,7 @@ TEST_P(FilterContract, CountsByAField) {
   Filter f;
   f.queue = "invoices";
   EXPECT_EQ(counts({"queue"}, f), (Pairs{{"invoices", 1}}));
-  EXPECT_EQ(must(database().count_by({}, {"queue"}, 3)).total, 3) << "stops at `most`";
+  EXPECT_EQ(database().count_by({}, {"queue"}, 3).total, 3) << "stops at `most`";
 }
 
 TEST_P(FilterContract, ABulkFreezesTheOldestThatMatch) {
@@ -267,16 +267,14 @@ TEST_P(FilterContract, ABulkFreezesTheOldestThatMatch) {
   bulk.action = BulkAction::cancel;
   bulk.filter.tag = "bank";
   bulk.who = "ann@desk (test)";
-  EXPECT_EQ(must(store_->create_bulk(bulk)).total, 3);
+  EXPECT_EQ(store_->create_bulk(bulk).total, 3);
   bulk.limit = 2;
-  const Bulk two = must(store_->create_bulk(bulk));
+  const Bulk two = store_->create_bulk(bulk);
   EXPECT_EQ(two.total, 2);
-  EXPECT_EQ(must(store_->bulk_next({two.id, "us", {}}, 10)),
-            (std::vector{tasks_[0].task.id, tasks_[1].task.id}));
+  EXPECT_EQ(store_->bulk_next({two.id, "us", {}}, 10), (std::vector{tasks_[0].task.id, tasks_[1].task.id}));
   bulk.filter.tag.clear();
-  const Bulk any = must(store_->create_bulk(bulk));
-  EXPECT_EQ(must(store_->bulk_next({any.id, "us", {}}, 10)),
-            (std::vector{tasks_[0].task.id, tasks_[1].task.id}));
+  const Bulk any = store_->create_bulk(bulk);
+  EXPECT_EQ(store_->bulk_next({any.id, "us", {}}, 10), (std::vector{tasks_[0].task.id, tasks_[1].task.id}));
 }
 
 TEST_P(ReadContract, ListFindsACorrelationId) {
@@ -287,24 +285,24 @@ TEST_P(ReadContract, ListFindsACorrelationId) {
     if (*id != '\0') message->properties.correlation_id = id;
     tasks.back().message = std::move(message);
   }
-  must(store_->insert(tasks, fence()));
+  store_->insert(tasks, fence());
   Filter filter;
   filter.correlation_id = "c-1";
-  const auto found = must(store_->list(filter));
+  const auto found = store_->list(filter);
   ASSERT_EQ(ids_of(found), std::vector{tasks[1].task.id});
   EXPECT_EQ(found[0].correlation_id, "c-1");
-  EXPECT_EQ(must(database().count(filter, 10)), 1);
+  EXPECT_EQ(database().count(filter, 10), 1);
 }
 
 TEST_P(StoreContract, WhatIsNotThereIsNotFound) {
-  EXPECT_FALSE(must(store_->find(TaskId{1})));
-  EXPECT_TRUE(must(store_->history(TaskId{1})).empty());
-  EXPECT_TRUE(must(store_->list({})).empty());
+  EXPECT_FALSE(store_->find(TaskId{1}));
+  EXPECT_TRUE(store_->history(TaskId{1}).empty());
+  EXPECT_TRUE(store_->list({}).empty());
 }
 
 TEST_P(ReadContract, TheSchemaIsMigratedOnce) {
-  EXPECT_TRUE(database().check_schema());
-  EXPECT_TRUE(must(database().migrate()).empty());
+  database().check_schema();
+  EXPECT_TRUE(database().migrate().empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, FilterContract, testing::Values("mysql"));

@@ -11,7 +11,7 @@ class ShortClaims : public StoreContract {
     std::vector<int> even, odd;  // shards, of two epochs
     for (int shard = 0; shard < kShards; ++shard) (shard % 2 == 0 ? even : odd).push_back(shard);
     fence_ = join("a", even);
-    const auto later = must(store_->acquire(fence_.node, kIncarnation, odd, kTtl, fence_.leases[0].epoch));
+    const auto later = store_->acquire(fence_.node, kIncarnation, odd, kTtl, fence_.leases[0].epoch);
     fence_.leases.insert(fence_.leases.end(), later.begin(), later.end());
     std::vector<NewTask> tasks;
     for (std::size_t i = 0; i < kShortClaims; ++i) {
@@ -19,13 +19,13 @@ class ShortClaims : public StoreContract {
       tasks.back().task.shard = static_cast<int>(i % 2);
       ids_of_.push_back(tasks.back().task.id);
     }
-    must(store_->insert(tasks, fence_));
+    store_->insert(tasks, fence_);
   }
 
   std::vector<Decision> claim(const Fence& fence, std::vector<TaskId> ids, event::Claim what = {}) {
     std::vector<Event> events;
     for (const TaskId id : ids) events.push_back({id, what});
-    return must(store_->claim(events, fence, decider(), 1'000'000)).decisions;
+    return store_->claim(events, fence, decider(), 1'000'000).decisions;
   }
   // All of them.
   std::vector<Decision> claim() {
@@ -55,7 +55,7 @@ class ShortClaims : public StoreContract {
       EXPECT_TRUE(row.said);
       row.said = d.task.said;
       EXPECT_TRUE(row == d.task);
-      const auto history = must(store_->history(row.id));
+      const auto history = store_->history(row.id);
       ASSERT_EQ(history.size(), 1U);
       EXPECT_TRUE(history[0].attempt.published_at);
       EXPECT_EQ(history[0].attempt.due_at, *d.task.next_at);
@@ -77,13 +77,13 @@ TEST_P(ShortClaims, AreInTheHistoryAndNotYetInTheRows) {
     EXPECT_EQ(row.state, State::scheduled);
     EXPECT_EQ(row.attempt, 0);
     EXPECT_EQ(row.version + 1, d.task.version);
-    const auto history = must(store_->history(row.id));
+    const auto history = store_->history(row.id);
     ASSERT_EQ(history.size(), 1U);
     EXPECT_EQ(history[0].attempt.attempt, 1);
     EXPECT_EQ(history[0].attempt.outcome, Outcome::pending);
     EXPECT_FALSE(history[0].attempt.published_at);
   }
-  EXPECT_TRUE(must(store_->due(State::publishing, all_shards(), {}, db_now(), 100)).empty());
+  EXPECT_TRUE(store_->due(State::publishing, all_shards(), {}, db_now(), 100).empty());
 }
 
 TEST_P(ShortClaims, FewAreInTheRows) {
@@ -100,7 +100,7 @@ TEST_P(ShortClaims, WhatMustBeSeenAtOnceIsInTheRows) {
   for (const TaskId id : ids_of_) events.push_back({id, event::Claim{}});
   events[0].what = event::Claim{Ms{0}, Ms{5}, 0};
   events[1].what = event::Claim{Ms{0}, Ms{0}, 7};
-  const auto claimed = must(store_->claim(events, fence_, decider(), 1'000'000)).decisions;
+  const auto claimed = store_->claim(events, fence_, decider(), 1'000'000).decisions;
   for (std::size_t i = 0; i < claimed.size(); ++i) {
     EXPECT_EQ(claimed[i].short_claim, i > 1) << i;
     EXPECT_EQ(get(claimed[i].task.id) == claimed[i].task, i <= 1) << i;
@@ -110,7 +110,7 @@ TEST_P(ShortClaims, WhatMustBeSeenAtOnceIsInTheRows) {
 TEST_P(ShortClaims, AConfirmWritesBoth) {
   const auto claimed = claim();
   for (int time = 0; time < 2; ++time) {  // twice, as after a lost answer
-    for (const Decision& d : must(store_->apply(confirms(claimed, true), fence_, decider())))
+    for (const Decision& d : store_->apply(confirms(claimed, true), fence_, decider()))
       EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
     expect_awaiting(claimed);
   }
@@ -118,7 +118,7 @@ TEST_P(ShortClaims, AConfirmWritesBoth) {
 
 TEST_P(ShortClaims, AConfirmThatHasToReadWritesBoth) {
   const auto claimed = claim();
-  for (const Decision& d : must(store_->apply(confirms(claimed, false), fence_, decider()))) {
+  for (const Decision& d : store_->apply(confirms(claimed, false), fence_, decider())) {
     EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
     EXPECT_TRUE(get(d.task.id) == d.task);
   }
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, ShortClaimsChangedByHand, testing::Values("mysq
 TEST_P(ShortClaimsChangedByHand, AConfirmOfAnotherVersionIsDecidedAsItIs) {
   const auto claimed = claim();
   mysql_->exec("UPDATE rung_tasks SET version = version + 1 WHERE id = " + ids_of_[3].str());
-  for (const Decision& d : must(store_->apply(confirms(claimed, true), fence_, decider()))) {
+  for (const Decision& d : store_->apply(confirms(claimed, true), fence_, decider())) {
     EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
     EXPECT_EQ(get(d.task.id).state, State::awaiting);
     EXPECT_EQ(get(d.task.id).attempt, 1);
@@ -155,7 +155,7 @@ TEST_P(ShortClaims, APersonFindsThemBeingPublished) {
   // The row's version is not the task's any more.
   const Task row = get(ids_of_[1]);
   const Event seen{row.id, event::Cancel{}, ByHand{"alice", row.version}};
-  EXPECT_EQ(must(store_->apply(std::span(&seen, 1), Fence{}, decider())).at(0).reason, kChangedMeanwhile);
+  EXPECT_EQ(store_->apply(std::span(&seen, 1), Fence{}, decider()).at(0).reason, kChangedMeanwhile);
 }
 
 // A consumer may be quicker than the confirm.
@@ -166,7 +166,7 @@ TEST_P(ShortClaims, AnAnswerWaitsForTheConfirm) {
   EXPECT_EQ(get(ids_of_[0]).state, State::succeeded);
   EXPECT_EQ(get(ids_of_[0]).attempt, 1);
   EXPECT_EQ(apply_one(fence_, ids_of_[1], event::Failed{1, "no answer", "", {}}).reason, kBeingPublished);
-  must(store_->apply(confirms(claimed, true), fence_, decider()));
+  store_->apply(confirms(claimed, true), fence_, decider());
   EXPECT_EQ(get(ids_of_[0]).state, State::succeeded);
   applied(fence_, ids_of_[1], event::Failed{1, "no answer", "", {}});
   EXPECT_EQ(get(ids_of_[1]).attempt, 1);
@@ -176,12 +176,12 @@ TEST_P(ShortClaims, ARefusedPublishGivesTheAttemptBack) {
   claim();
   std::vector<Event> events;
   for (const TaskId id : ids_of_) events.push_back({id, event::Deferred{1, Ms{0}, "no room"}});
-  for (const Decision& d : must(store_->apply(events, fence_, decider()))) {
+  for (const Decision& d : store_->apply(events, fence_, decider())) {
     EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
     EXPECT_TRUE(get(d.task.id) == d.task);
     EXPECT_EQ(d.task.state, State::scheduled);
     EXPECT_EQ(d.task.attempt, 0);
-    EXPECT_TRUE(must(store_->history(d.task.id)).empty());
+    EXPECT_TRUE(store_->history(d.task.id).empty());
   }
   applied(Fence{}, ids_of_[0], event::Cancel{});
   ids_of_.push_back(insert(task(), fence_));
@@ -191,13 +191,13 @@ TEST_P(ShortClaims, ARefusedPublishGivesTheAttemptBack) {
 
 TEST_P(ShortClaims, AreWrittenToTheRowsLater) {
   const auto claimed = claim();
-  must(store_->write_claims(ids_of_));
+  store_->write_claims(ids_of_);
   for (const Decision& d : claimed) EXPECT_TRUE(get(d.task.id) == d.task);
-  must(store_->write_claims(ids_of_));  // again: nothing is left to write
+  store_->write_claims(ids_of_);  // again: nothing is left to write
   for (const Decision& d : claimed) EXPECT_TRUE(get(d.task.id) == d.task);
-  must(store_->apply(confirms(claimed, true), fence_, decider()));
+  store_->apply(confirms(claimed, true), fence_, decider());
   expect_awaiting(claimed);
-  must(store_->write_claims(ids_of_));
+  store_->write_claims(ids_of_);
   expect_awaiting(claimed);
 }
 
@@ -215,16 +215,16 @@ TEST_P(ShortClaims, AreRepeatedByTheirOwner) {
 // The next owner of the shards must not treat them as unclaimed: the former owner may still publish them.
 TEST_P(ShortClaims, AreTakenOverAsWhatIsBeingPublished) {
   claim();
-  must(store_->release(fence_.node, fence_.leases));
+  store_->release(fence_.node, fence_.leases);
   const Fence next = join("b");
   for (const Decision& d : claim(next, ids_of_)) EXPECT_EQ(d.verdict, Verdict::stale);
-  EXPECT_THAT(must(store_->short_claims(next.leases)), testing::UnorderedElementsAreArray(ids_of_));
-  EXPECT_TRUE(must(store_->short_claims(fence_.leases)).empty());
-  EXPECT_TRUE(must(store_->stranded(next.leases, 100)).empty());
-  must(store_->write_claims(ids_of_));
-  EXPECT_TRUE(must(store_->short_claims(next.leases)).empty());
-  EXPECT_EQ(must(store_->stranded(next.leases, 100)).size(), ids_of_.size());
-  EXPECT_TRUE(must(store_->due(State::scheduled, all_shards(), {}, db_now(), 100)).empty());
+  EXPECT_THAT(store_->short_claims(next.leases), testing::UnorderedElementsAreArray(ids_of_));
+  EXPECT_TRUE(store_->short_claims(fence_.leases).empty());
+  EXPECT_TRUE(store_->stranded(next.leases, 100).empty());
+  store_->write_claims(ids_of_);
+  EXPECT_TRUE(store_->short_claims(next.leases).empty());
+  EXPECT_EQ(store_->stranded(next.leases, 100).size(), ids_of_.size());
+  EXPECT_TRUE(store_->due(State::scheduled, all_shards(), {}, db_now(), 100).empty());
   for (const Decision& d : claim(next, ids_of_)) EXPECT_EQ(d.verdict, Verdict::stale);
   for (const Decision& d : claim(next, ids_of_, event::Claim{.again = true})) {
     EXPECT_TRUE(d.verdict == Verdict::applied && d.claimed_again);
@@ -244,7 +244,7 @@ TEST_P(ShortClaims, ADelayGivesItsKeyToTheNext) {
   NewTask next = task();
   next.task.kind = Kind::delay;
   next.intake_key = delay.intake_key;
-  EXPECT_EQ(must(store_->insert(std::span(&next, 1), fence_)).at(0).how, Inserted::How::duplicate);
+  EXPECT_EQ(store_->insert(std::span(&next, 1), fence_).at(0).how, Inserted::How::duplicate);
   ids_of_.push_back(delay.task.id);
   claim();
   insert(next, fence_);

@@ -45,14 +45,14 @@ void StoreContract::SetUp() {
 
 std::unique_ptr<Store> StoreContract::open() {
   if (memory_) return open_memory_store(memory_);
-  return must(open_mysql_store(mysql_->options(), test_clock()));
+  return open_mysql_store(mysql_->options(), test_clock());
 }
 
 Fence StoreContract::join(const std::string& name, std::vector<int> shards, Ms ttl) {
   Fence joined;
-  joined.node = must(store_->register_node({name, "0.1.0", "host:1", kIncarnation}, kTtl));
+  joined.node = store_->register_node({name, "0.1.0", "host:1", kIncarnation}, kTtl);
   if (shards.empty()) shards = all_shards();
-  joined.leases = must(store_->acquire(joined.node, kIncarnation, shards, ttl));
+  joined.leases = store_->acquire(joined.node, kIncarnation, shards, ttl);
   return joined;
 }
 
@@ -63,7 +63,7 @@ const Fence& StoreContract::fence() {
 
 NewTask StoreContract::task(const std::string& queue, const std::string& body) {
   NewTask n;
-  const EpochMs now = must(store_->now());
+  const EpochMs now = store_->now();
   n.task.id = ids_.next(now);
   n.task.shard = static_cast<int>(n.task.id.value % kShards);
   n.task.queue = queue;
@@ -80,7 +80,7 @@ NewTask StoreContract::task(const std::string& queue, const std::string& body) {
 }
 
 TaskId StoreContract::insert(const NewTask& one, const Fence& under) {
-  EXPECT_EQ(must(store_->insert(std::span(&one, 1), under)).at(0).how, Inserted::How::inserted);
+  EXPECT_EQ(store_->insert(std::span(&one, 1), under).at(0).how, Inserted::How::inserted);
   return one.task.id;
 }
 
@@ -98,7 +98,7 @@ TaskId StoreContract::parked(const std::string& queue) {
 
 Decision StoreContract::apply_one(const Fence& who, TaskId id, Happening what) {
   const Event event{id, std::move(what)};
-  return must(store_->apply(std::span(&event, 1), who, decider())).at(0);
+  return store_->apply(std::span(&event, 1), who, decider()).at(0);
 }
 
 Decision StoreContract::applied(const Fence& who, TaskId id, Happening what) {
@@ -117,7 +117,7 @@ void StoreContract::deliver(TaskId id) {
 }
 
 Task StoreContract::get(TaskId id) {
-  auto row = must(store_->find(id));
+  auto row = store_->find(id);
   if (!row) throw std::runtime_error("no task " + id.str());
   return row->task;
 }
@@ -137,7 +137,7 @@ void in_threads(int n, const std::function<void(int)>& body) {
 }
 
 std::vector<SystemEvent> StoreContract::events(int limit) {
-  if (memory_) return must(static_cast<MemoryStore&>(*store_).events(limit));
+  if (memory_) return static_cast<MemoryStore&>(*store_).events(limit);
   std::vector<SystemEvent> out;
   for (const auto& row : mysql_->query("SELECT kind, subject, detail, COALESCE(node, '') FROM retry_events "
                                        "ORDER BY event_id DESC LIMIT " +

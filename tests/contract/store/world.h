@@ -22,13 +22,6 @@ using Verdict = Decision::Verdict;
 inline constexpr Ms kTtl{60'000};
 inline constexpr std::uint64_t kIncarnation = 42;  // of every node that calls join()
 
-// Returns the value; on an error, fails the test and throws to end it.
-template <typename T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error("not expected to fail: " + result.error().message);
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
-
 inline void wait_until(const std::function<bool()>& condition) {
   const auto bound = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   while (!condition()) {
@@ -48,7 +41,7 @@ class StoreContract : public testing::TestWithParam<std::string> {
   void SetUp() override;
 
   std::unique_ptr<Store> open();
-  EpochMs db_now() { return must(store_->now()); }
+  EpochMs db_now() { return store_->now(); }
   // Registers a node of that name; it gets all shards, or the given ones.
   Fence join(const std::string& name, std::vector<int> shards = {}, Ms ttl = kTtl);
   // Of the node "a" with all shards, which joins at the first call.

@@ -41,14 +41,12 @@ BulkThread::BulkThread(const std::string& config_path)
         const std::string runner = "sidecar-of-the-test";
         std::unique_ptr<MysqlStore> mine;
         for (; !stopping_; std::this_thread::sleep_for(10ms)) {
-          if (mine == nullptr) {
-            auto opened = open_mysql_store(config.store, clock);
-            if (!opened) continue;  // the test has no schema yet
-            mine = *std::move(opened);
+          try {
+            if (mine == nullptr) mine = open_mysql_store(config.store, clock);
+            if (const auto taken = mine->take_bulk(runner, 10s))
+              bridge::perform_step(*mine, *taken, runner, Fence{}, config.rules);
+          } catch (const StoreError&) {  // the test has no schema yet; a step that failed is repeated
           }
-          const auto taken = mine->take_bulk(runner, 10s);
-          if (!taken || !*taken) continue;
-          (void)bridge::perform_step(*mine, **taken, runner, Fence{}, config.rules);  // repeated if it failed
         }
       }) {}
 BulkThread::~BulkThread() {

@@ -122,7 +122,7 @@ class CliTest : public ::testing::Test {
     }
     return *store_;
   }
-  EpochMs now() { return *store().now(); }
+  EpochMs now() { return store().now(); }
 
   // Inserts a task that failed a minute ago and waits on level 1 of `default`, due in `due`.
   NewTask fresh(const std::string& queue, Ms due, const std::string& message_id = "") {
@@ -152,25 +152,24 @@ class CliTest : public ::testing::Test {
   }
   TaskId insert(const NewTask& task) {
     const NewTask tasks[] = {task};
-    const auto done = store().insert(tasks, fence_);
-    if (!done || done->front().how != Inserted::How::inserted) throw std::runtime_error("insert failed");
+    if (store().insert(tasks, fence_).front().how != Inserted::How::inserted)
+      throw std::runtime_error("insert failed");
     return task.task.id;
   }
   // Applies an event, with the rules of the config's defaults.
   void happen(TaskId id, const Happening& what) {
     const Event events[] = {{id, what}};
     const RuleBook rules({{"default", *levels::Ladder::from_list({Ms{5000}, Ms{3'600'000}})}}, {});
-    auto done = store().apply(
+    const auto done = store().apply(
         events, fence_,
         [&](const Task& t, const Happening& h, const Circumstances& at) { return decide(t, h, rules, at); });
-    if (!done || done->front().verdict != Decision::Verdict::applied)
-      throw std::runtime_error(done ? done->front().reason : done.error().message);
+    if (done.front().verdict != Decision::Verdict::applied) throw std::runtime_error(done.front().reason);
   }
-  Task row(TaskId id) { return (*store().find(id))->task; }
+  Task row(TaskId id) { return store().find(id)->task; }
   State state_of(TaskId id) { return row(id).state; }
   Message message_of(TaskId id) {
     const TaskId ids[] = {id};
-    return *(*store().messages(ids)).front().message;
+    return *store().messages(ids).front().message;
   }
 
   test::MysqlSchema db;
@@ -178,8 +177,8 @@ class CliTest : public ::testing::Test {
 
   // The test's node acquires the shards, under new epochs.
   void hold(const std::vector<int>& shards) {
-    node_ = *store_->register_node({"test-node", "0", "here", 7}, lease_);
-    fence_ = {node_, *store_->acquire(node_, 7, shards, lease_)};
+    node_ = store_->register_node({"test-node", "0", "here", 7}, lease_);
+    fence_ = {node_, store_->acquire(node_, 7, shards, lease_)};
   }
 
  private:

@@ -1,4 +1,4 @@
-// Shared by the tests of this folder: unwrapping a Result or failing the test, and a schema full of rows.
+// Shared by the tests of this folder: a schema full of rows.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -11,12 +11,6 @@
 #include "tests/support/mysql.h"
 
 namespace rung::test {
-
-template <typename T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error("not expected to fail: " + result.error().message);
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
 
 // 40,000 tasks of the last 30 days with two or three attempts each, by plain SQL. It is 18:00 on 2026-09-10
 // for the schema's connection from then on, so that "today" holds the same rows at any time of the day.

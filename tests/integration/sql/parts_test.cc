@@ -17,14 +17,14 @@ class PartsTest : public testing::Test {
   PartsTest() {
     store_ = schema_.open_store();
     schema_.exec("USE " + schema_.name());
-    now_ = must(store_->now());
+    now_ = store_->now();
     std::vector<Partition> days;
     for (int i = 3; i < 10; ++i)
       days.push_back({"d" + std::to_string(i), {}, IdSource::floor({now_.ms / kDay * kDay + i * kDay})});
-    EXPECT_EQ(must(store_->add_partitions(days)), PartitionsAdded::added);
+    EXPECT_EQ(store_->add_partitions(days), PartitionsAdded::added);
   }
   Partition part(const std::string& name) {
-    const auto parts = must(store_->partitions());
+    const auto parts = store_->partitions();
     const auto it = std::ranges::find(parts, name, &Partition::name);
     if (it == parts.end()) throw std::runtime_error("no part " + name);
     return *it;
@@ -102,15 +102,15 @@ TEST_F(PartsTest, AnOpenTransactionIsNotWaitedForAndNobodyWaitsBehindIt) {
     while (inserts < from + more) std::this_thread::sleep_for(Ms{1});
   };
   soon(5);
-  EXPECT_EQ(must(store_->drop_partition(day)), PartitionDrop::busy);
-  std::vector<Partition> later{{"d99", {}, {must(store_->partitions()).back().end.value + 1}}};
-  EXPECT_EQ(must(store_->add_partitions(later)), PartitionsAdded::busy);
+  EXPECT_EQ(store_->drop_partition(day), PartitionDrop::busy);
+  std::vector<Partition> later{{"d99", {}, {store_->partitions().back().end.value + 1}}};
+  EXPECT_EQ(store_->add_partitions(later), PartitionsAdded::busy);
   soon(5);
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies WHERE task_id = " + id(4)), "1")
       << "all or nothing";
   other.exec("COMMIT");
-  EXPECT_EQ(must(store_->drop_partition(day)), PartitionDrop::dropped);
-  EXPECT_EQ(must(store_->add_partitions(later)), PartitionsAdded::added);
+  EXPECT_EQ(store_->drop_partition(day), PartitionDrop::dropped);
+  EXPECT_EQ(store_->add_partitions(later), PartitionsAdded::added);
   stop = true;
   worker.join();
   EXPECT_FALSE(failed);
@@ -132,7 +132,7 @@ TEST_F(PartsTest, ATaskThatCameInMeanwhileKeepsItsDay) {
     }
     other.exec("COMMIT");
   });
-  const auto end = must(store_->drop_partition(part("d5")));
+  const auto end = store_->drop_partition(part("d5"));
   committer.join();
   EXPECT_NE(end, PartitionDrop::dropped);
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies WHERE task_id = " + id(4)), "1");
@@ -142,11 +142,11 @@ TEST_F(PartsTest, ATaskWhoseBodyComesAfterTheDropKeepsIt) {
   MysqlSchema other;
   other.exec("BEGIN");
   other.exec("INSERT INTO " + schema_.name() + ".rung_tasks (id) VALUES (" + id(4) + ")");
-  EXPECT_EQ(must(store_->drop_partition(part("d5"))), PartitionDrop::dropped);
+  EXPECT_EQ(store_->drop_partition(part("d5")), PartitionDrop::dropped);
   other.exec("INSERT INTO " + schema_.name() + ".rung_bodies VALUES (" + id(4) + ", '{}', NULL, '{}', 'x')");
   other.exec("COMMIT");
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies PARTITION (d6)"), "1");
-  EXPECT_EQ(must(store_->drop_partition(part("d6"))), PartitionDrop::kept);
+  EXPECT_EQ(store_->drop_partition(part("d6")), PartitionDrop::kept);
 }
 
 TEST_F(PartsTest, OfTwoThatDifferOnlyWhatIsOfTheSameEndGoes) {
@@ -156,12 +156,12 @@ TEST_F(PartsTest, OfTwoThatDifferOnlyWhatIsOfTheSameEndGoes) {
                std::to_string(part("d6").end.value) + "))");
   schema_.exec("UPDATE rung_tasks SET id = " + id(5));
   schema_.exec("UPDATE rung_bodies SET task_id = " + id(5));
-  EXPECT_EQ(must(store_->drop_partition(part("d5"))), PartitionDrop::dropped);
+  EXPECT_EQ(store_->drop_partition(part("d5")), PartitionDrop::dropped);
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies"), "1");
 }
 
 TEST_F(PartsTest, ALastPartThatHoldsMuchIsLeftAlone) {
-  const TaskId last = must(store_->partitions()).back().end;
+  const TaskId last = store_->partitions().back().end;
   const std::vector<Partition> later{{"x", {}, {last.value + 1'000'000}}};
   schema_.exec("CREATE TABLE digits (d INT PRIMARY KEY)");
   schema_.exec("INSERT INTO digits VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)");
@@ -169,7 +169,7 @@ TEST_F(PartsTest, ALastPartThatHoldsMuchIsLeftAlone) {
       "INSERT INTO rung_bodies SELECT " + std::to_string(last.value) +
       " + a.d + 10 * b.d + 100 * c.d + 1000 * e.d, '{}', NULL, '{}', 'x' FROM digits a, digits b, digits c, "
       "digits e");
-  EXPECT_EQ(must(store_->add_partitions(later)), PartitionsAdded::added) << "10,000 are moved";
+  EXPECT_EQ(store_->add_partitions(later), PartitionsAdded::added) << "10,000 are moved";
   const std::vector<Partition> further{{"y", {}, {last.value + 2'000'000}}};
   schema_.exec(
       "INSERT INTO rung_bodies SELECT " + std::to_string(last.value + 1'000'000) +
@@ -177,8 +177,8 @@ TEST_F(PartsTest, ALastPartThatHoldsMuchIsLeftAlone) {
       "digits e");
   schema_.exec("INSERT INTO rung_bodies VALUES (" + std::to_string(last.value + 1'500'000) +
                ", '{}', NULL, '{}', 'x')");
-  EXPECT_EQ(must(store_->add_partitions(further)), PartitionsAdded::full);
-  EXPECT_EQ(must(store_->partitions()).back().name, "x");
+  EXPECT_EQ(store_->add_partitions(further), PartitionsAdded::full);
+  EXPECT_EQ(store_->partitions().back().name, "x");
 }
 
 }  // namespace

@@ -50,13 +50,13 @@ class ServerSettings : public testing::Test {
 
   // From an empty schema to a claimed task; throws what fails.
   static void use(const StoreOptions& options) {
-    const auto store = must(open_mysql_store(options, test_clock()));
-    EXPECT_EQ(must(store->migrate()), "schema");
-    must(store->check_schema());
-    Fence fence{must(store->register_node({"a", "0.1.0", "h:1", 1}, Ms{3'600'000})), {}, {}};
+    const auto store = open_mysql_store(options, test_clock());
+    EXPECT_EQ(store->migrate(), "schema");
+    store->check_schema();
+    Fence fence{store->register_node({"a", "0.1.0", "h:1", 1}, Ms{3'600'000}), {}, {}};
     std::vector<int> shards(kShards);
     for (int shard = 0; shard < kShards; ++shard) shards[static_cast<std::size_t>(shard)] = shard;
-    fence.leases = must(store->acquire(fence.node, 1, shards, Ms{3'600'000}));
+    fence.leases = store->acquire(fence.node, 1, shards, Ms{3'600'000});
     EXPECT_EQ(fence.leases.size(), shards.size());
     std::vector<NewTask> tasks(3);
     for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -66,13 +66,13 @@ class ServerSettings : public testing::Test {
       tasks[i].message = std::make_shared<const Message>(Message{{}, {}, "body"});
       tasks[i].origin_json = "{}";
     }
-    must(store->insert(tasks, fence));
-    must(store->set_setting("of-a-test", "kept"));
+    store->insert(tasks, fence);
+    store->set_setting("of-a-test", "kept");
     // Another connection sees it: it is committed.
-    const auto other = must(open_mysql_store(options, test_clock()));
-    EXPECT_EQ(must(other->list({})).size(), tasks.size());
-    EXPECT_EQ(must(other->setting("of-a-test", "")), "kept");
-    EXPECT_EQ(must(other->setting("of-a-test", "")), "kept");
+    const auto other = open_mysql_store(options, test_clock());
+    EXPECT_EQ(other->list({}).size(), tasks.size());
+    EXPECT_EQ(other->setting("of-a-test", ""), "kept");
+    EXPECT_EQ(other->setting("of-a-test", ""), "kept");
   }
 
   static inline std::string former_, folder_;
@@ -142,10 +142,11 @@ TEST(Slow, AStatementThatIsGivenUpEndsInTheServer) {
       "CREATE VIEW rung_pauses AS SELECT * FROM pauses WHERE BENCHMARK(1000000000, SHA2(queue, 512)) = 0");
   StoreOptions options = schema.options();
   options.timeout = Ms{1000};
-  auto store = open_mysql_store(options, test_clock());
+  const auto open = [&] { return open_mysql_store(options, test_clock()); };
+  auto store = result_of(open);
   // On a busy machine the login may take longer than that.
-  for (int i = 0; i < 100 && !store; ++i) store = open_mysql_store(options, test_clock());
-  const auto given_up = must(std::move(store))->pauses();
+  for (int i = 0; i < 100 && !store; ++i) store = result_of(open);
+  const auto given_up = result_of([&] { return (*store)->pauses(); });
   ASSERT_FALSE(given_up);
   EXPECT_TRUE(given_up.error().is_transient()) << given_up.error().message;
   const std::string running = "SELECT COUNT(*) FROM " + schema.processlist() + " WHERE db = '" +

@@ -18,10 +18,10 @@ namespace {
 class Hurt : public testing::Test {
  protected:
   void SetUp() override {
-    store_ = must(open_mysql_store(schema_.options(), test_clock()));
-    fence_.node = must(store_->register_node({"a", "0.1.0", "h:1", 1}, Ms{3'600'000}));
+    store_ = open_mysql_store(schema_.options(), test_clock());
+    fence_.node = store_->register_node({"a", "0.1.0", "h:1", 1}, Ms{3'600'000});
     const std::vector<int> shard{0};
-    fence_.leases = must(store_->acquire(fence_.node, 1, shard, Ms{3'600'000}));
+    fence_.leases = store_->acquire(fence_.node, 1, shard, Ms{3'600'000});
   }
 
   NewTask task(std::int64_t id, std::string body = "x") {
@@ -76,19 +76,18 @@ class Hurt : public testing::Test {
 
 TEST_F(Hurt, KilledInTheMiddleOfAWriteNothingOfItIsThereAndARepeatDoesIt) {
   const NewTask n = task(1);
-  must(store_->insert(std::span(&n, 1), fence_));
+  store_->insert(std::span(&n, 1), fence_);
   const Event event{n.task.id, event::Claim{}};
   int asked = 0;
   const Decider decider = [&](const Task& t, const Happening&, const Circumstances& at) {
     if (++asked == 1) kill();
     return claim(t, at);
   };
-  const auto first = store_->apply(std::span(&event, 1), fence_, decider);
+  const auto first = result_of([&] { return store_->apply(std::span(&event, 1), fence_, decider); });
   ASSERT_FALSE(first);
   EXPECT_TRUE(first.error().is_transient()) << first.error().message;
   EXPECT_EQ(schema_.value("SELECT state FROM rung_tasks"), "scheduled");
-  EXPECT_EQ(must(store_->apply(std::span(&event, 1), fence_, decider)).at(0).verdict,
-            Decision::Verdict::applied);
+  EXPECT_EQ(store_->apply(std::span(&event, 1), fence_, decider).at(0).verdict, Decision::Verdict::applied);
   EXPECT_EQ(asked, 2);
   EXPECT_EQ(schema_.value("SELECT state FROM rung_tasks"), "publishing");
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_attempts"), "1");
@@ -96,15 +95,15 @@ TEST_F(Hurt, KilledInTheMiddleOfAWriteNothingOfItIsThereAndARepeatDoesIt) {
 
 TEST_F(Hurt, ADeciderThatThrowsLeavesNothingBehind) {
   const NewTask n = task(1);
-  must(store_->insert(std::span(&n, 1), fence_));
+  store_->insert(std::span(&n, 1), fence_);
   const Event event{n.task.id, event::Claim{}};
-  const auto result = store_->apply(std::span(&event, 1), fence_,
-                                    [](auto&&...) -> Decision { throw std::runtime_error("a bug"); });
+  const auto bug = [](auto&&...) -> Decision { throw std::runtime_error("a bug"); };
+  const auto result = result_of([&] { return store_->apply(std::span(&event, 1), fence_, bug); });
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, Error::Kind::permanent);
-  EXPECT_EQ(must(store_->apply(
-                     std::span(&event, 1), fence_,
-                     [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }))
+  EXPECT_EQ(store_
+                ->apply(std::span(&event, 1), fence_,
+                        [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); })
                 .at(0)
                 .verdict,
             Decision::Verdict::applied);
@@ -112,21 +111,21 @@ TEST_F(Hurt, ADeciderThatThrowsLeavesNothingBehind) {
 
 TEST_F(Hurt, ALockThatIsHeldTooLongIsTransientAndTheConnectionLives) {
   const NewTask n = task(1);
-  must(store_->insert(std::span(&n, 1), fence_));
+  store_->insert(std::span(&n, 1), fence_);
   StoreOptions options = schema_.options();
   options.timeout = Ms{2000};
-  const auto patient = must(open_mysql_store(options, test_clock()));
+  const auto patient = open_mysql_store(options, test_clock());
   schema_.exec("BEGIN");
   schema_.query("SELECT * FROM rung_tasks WHERE id = 1 FOR UPDATE");
   const Event event{n.task.id, event::Claim{}};
   const Decider decider = [](const Task& t, const Happening&, const Circumstances& at) {
     return claim(t, at);
   };
-  const auto blocked = patient->apply(std::span(&event, 1), fence_, decider);
+  const auto blocked = result_of([&] { return patient->apply(std::span(&event, 1), fence_, decider); });
   ASSERT_FALSE(blocked);
   EXPECT_TRUE(blocked.error().is_transient()) << blocked.error().message;
   schema_.exec("ROLLBACK");
-  EXPECT_TRUE(patient->apply(std::span(&event, 1), fence_, decider));
+  patient->apply(std::span(&event, 1), fence_, decider);
 }
 
 // A start looks whether there is something to migrate. With the time-outs of a migration, hours, a connection
@@ -137,14 +136,14 @@ TEST_F(Hurt, WhetherTheSchemaIsUpToDateIsAskedWithTheOwnTimeouts) {
   test::TcpProxy proxy(url->host, url->port == 0 ? 3306 : url->port);
   options.url = test::with_port(options.url, proxy.port());
   options.timeout = Ms{3000};
-  const auto store = must(open_mysql_store(options, test_clock()));
-  EXPECT_TRUE(must(store->migrate()).empty());
+  const auto store = open_mysql_store(options, test_clock());
+  EXPECT_TRUE(store->migrate().empty());
   proxy.stall();
-  const auto hung = store->migrate();
+  const auto hung = result_of([&] { return store->migrate(); });
   ASSERT_FALSE(hung);
   EXPECT_TRUE(hung.error().is_transient()) << hung.error().message;
   proxy.stall(false);
-  EXPECT_TRUE(must(must(open_mysql_store(options, test_clock()))->migrate()).empty());
+  EXPECT_TRUE(open_mysql_store(options, test_clock())->migrate().empty());
 }
 
 TEST_F(Hurt, AnIntakeAndAConfirmAreOneRoundTripEachAndAClaimTwo) {
@@ -152,42 +151,42 @@ TEST_F(Hurt, AnIntakeAndAConfirmAreOneRoundTripEachAndAClaimTwo) {
   const auto url = parse_url(options.url);
   test::TcpProxy proxy(url->host, url->port == 0 ? 3306 : url->port);
   options.url = test::with_port(options.url, proxy.port());
-  const auto store = must(open_mysql_store(options, test_clock()));
-  must(store->now());
+  const auto store = open_mysql_store(options, test_clock());
+  store->now();
   auto before = proxy.requests();
   std::vector<NewTask> tasks;
   for (int i = 1; i <= 20; ++i) tasks.push_back(task(i));
-  must(store->insert(tasks, fence_));
+  store->insert(tasks, fence_);
   EXPECT_EQ(proxy.requests() - before, 1U);
 
   before = proxy.requests();
   const Event one{tasks[0].task.id, event::Claim{}};
-  must(store->apply(std::span(&one, 1), fence_,
-                    [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }));
+  store->apply(std::span(&one, 1), fence_,
+               [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); });
   EXPECT_EQ(proxy.requests() - before, 2U);
 
   before = proxy.requests();
   std::vector<Event> many;
   for (std::size_t i = 1; i < tasks.size(); ++i)
     many.push_back({tasks[i].task.id, event::Claim{}, {}, std::make_shared<Task>(tasks[i].task)});
-  must(store->apply(many, fence_,
-                    [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }));
+  store->apply(many, fence_,
+               [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); });
   EXPECT_EQ(proxy.requests() - before, 2U);
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_tasks WHERE state = 'publishing'"), "20");
 
   const NewTask with_body = task(21);
-  must(store->insert(std::span(&with_body, 1), fence_));
+  store->insert(std::span(&with_body, 1), fence_);
   before = proxy.requests();
   const Event last{with_body.task.id, event::Claim{}};
-  const Claimed claimed = must(store->claim(
+  const Claimed claimed = store->claim(
       std::span(&last, 1), fence_,
-      [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }, 1));
+      [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }, 1);
   EXPECT_EQ(claimed.messages.size(), 1U);
   EXPECT_EQ(proxy.requests() - before, 2U);
 
   before = proxy.requests();
   const Event confirmed = confirm_of(claimed.decisions[0].task);
-  must(store->apply(std::span(&confirmed, 1), fence_, confirm));
+  store->apply(std::span(&confirmed, 1), fence_, confirm);
   EXPECT_EQ(proxy.requests() - before, 1U);
   EXPECT_EQ(schema_.value("SELECT state FROM rung_tasks WHERE id = 21"), "awaiting");
 }
@@ -195,19 +194,19 @@ TEST_F(Hurt, AnIntakeAndAConfirmAreOneRoundTripEachAndAClaimTwo) {
 // No lease is read before the decision: the packet itself finds that it has lapsed.
 TEST_F(Hurt, AConfirmUnderALapsedLeaseIsDecidedAnewWithoutIt) {
   const NewTask n = task(1);
-  must(store_->insert(std::span(&n, 1), fence_));
+  store_->insert(std::span(&n, 1), fence_);
   const Event event{n.task.id, event::Claim{}};
-  const auto claimed = must(
+  const auto claimed =
       store_->apply(std::span(&event, 1), fence_,
-                    [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }));
+                    [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); });
   schema_.exec("UPDATE rung_shards SET expires_at = '2026-01-01'");
   std::vector<std::uint64_t> epochs;
   const Event confirmed = confirm_of(claimed[0].task);
-  must(store_->apply(std::span(&confirmed, 1), fence_,
-                     [&](const Task& t, const Happening& what, const Circumstances& at) {
-                       epochs.push_back(at.epoch);
-                       return confirm(t, what, at);
-                     }));
+  store_->apply(std::span(&confirmed, 1), fence_,
+                [&](const Task& t, const Happening& what, const Circumstances& at) {
+                  epochs.push_back(at.epoch);
+                  return confirm(t, what, at);
+                });
   ASSERT_EQ(epochs.size(), 2U);
   EXPECT_NE(epochs[0], 0U);
   EXPECT_EQ(epochs[1], 0U);
@@ -216,35 +215,34 @@ TEST_F(Hurt, AConfirmUnderALapsedLeaseIsDecidedAnewWithoutIt) {
 // Only the leases that the events seem to need are locked; the row itself says which one that is.
 TEST_F(Hurt, AStepOfATaskThatHasMovedToAnotherShardIsFencedByThatShard) {
   const std::vector<int> other{1};
-  const auto more = must(store_->acquire(fence_.node, 1, other, Ms{3'600'000}, 40));
+  const auto more = store_->acquire(fence_.node, 1, other, Ms{3'600'000}, 40);
   ASSERT_EQ(more.size(), 1U);
   fence_.leases.push_back(more[0]);
   NewTask n = task(1);
-  must(store_->insert(std::span(&n, 1), fence_));
+  store_->insert(std::span(&n, 1), fence_);
   Event event{n.task.id, event::Claim{}};
   event.expected = std::make_shared<Task>(n.task);  // in shard 0
   schema_.exec("UPDATE rung_tasks SET shard = 1");
   std::uint64_t epoch = 0;
-  must(store_->apply(std::span(&event, 1), fence_,
-                     [&](const Task& t, const Happening&, const Circumstances& at) {
-                       epoch = at.epoch;
-                       return claim(t, at);
-                     }));
+  store_->apply(std::span(&event, 1), fence_, [&](const Task& t, const Happening&, const Circumstances& at) {
+    epoch = at.epoch;
+    return claim(t, at);
+  });
   EXPECT_EQ(epoch, more[0].epoch);
 }
 
 // One statement of the packet fails behind others that did not.
 TEST_F(Hurt, APacketWithAStatementThatFailsLeavesNothingBehind) {
   const std::array tasks{task(1), task(2)};
-  must(store_->insert(std::span(&tasks[1], 1), fence_));
+  store_->insert(std::span(&tasks[1], 1), fence_);
   schema_.exec(
       "DELETE FROM rung_tasks WHERE id = 2");  // its body stays: a key that the second statement meets
-  const auto answer = store_->insert(tasks, fence_);
+  const auto answer = result_of([&] { return store_->insert(tasks, fence_); });
   ASSERT_FALSE(answer);
   EXPECT_TRUE(answer.error().is_transient()) << answer.error().message;
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_tasks"), "0");
   schema_.exec("DELETE FROM rung_bodies");
-  EXPECT_EQ(must(store_->insert(tasks, fence_)).at(1).how, Inserted::How::inserted);
+  EXPECT_EQ(store_->insert(tasks, fence_).at(1).how, Inserted::How::inserted);
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies"), "2");
 }
 
@@ -252,23 +250,22 @@ TEST_F(Hurt, APacketWithAStatementThatFailsLeavesNothingBehind) {
 class Waiting : public Hurt {
  protected:
   std::string connection() {
-    return must(session_.run_for([&] {
+    return session_.run([&] {
       auto row = session_.query(mysql::Sql::rendered("SELECT CONNECTION_ID()"));
       row->next();
       return row->getString(1).asStdString();
-    }));
+    });
   }
-  mysql::Session session_{schema_.options(), must(mysql_addresses(schema_.options(), test_clock())),
-                          Ms{60'000}};
+  mysql::Session session_{schema_.options(), mysql_addresses(schema_.options(), test_clock()), Ms{60'000}};
 };
 
 TEST_F(Waiting, IsSentBeforeItIsMoreThanThePacketThatTheServerAccepts) {
-  must(session_.connect());
+  session_.connect();
   const auto quarter = mysql::Sql::rendered(
       "DO '" + std::string(static_cast<std::size_t>(session_.max_packet()) / 4, 'x') + "'");
-  must(session_.transaction([&] {
+  session_.transaction([&] {
     for (int i = 0; i < 5; ++i) session_.later(quarter);
-  }));
+  });
 }
 
 TEST_F(Waiting, IsNotSentIfItsBodyFails) {
@@ -276,12 +273,12 @@ TEST_F(Waiting, IsNotSentIfItsBodyFails) {
   const auto fail = [&](const std::string& sql) {
     return [this, sql] {
       session_.later(mysql::Sql::rendered(sql));
-      throw Abort{{Error::Kind::permanent, "a bug"}};
+      throw StoreError({Error::Kind::permanent, "a bug"});
     };
   };
-  EXPECT_FALSE(session_.transaction(fail("no SQL")));
-  EXPECT_FALSE(session_.run(fail("UPDATE rung_nodes SET name = 'b'")));
-  must(session_.transaction([] {}));
+  EXPECT_THROW(session_.transaction(fail("no SQL")), StoreError);
+  EXPECT_THROW(session_.run(fail("UPDATE rung_nodes SET name = 'b'")), StoreError);
+  session_.transaction([] {});
   EXPECT_EQ(schema_.value("SELECT name FROM rung_nodes"), "a");
   EXPECT_EQ(connection(), before);
 }
@@ -294,30 +291,30 @@ TEST_F(Hurt, ARenewalEachThirdOfALeaseNeedsNoLogin) {
     std::int64_t us = 0;
   } clock;
   constexpr std::int64_t kLeaseUs = 10'000'000;
-  const auto store = must(open_mysql_store(schema_.options(), clock, Ms{kLeaseUs / 1000 * 2 / 3}));
+  const auto store = open_mysql_store(schema_.options(), clock, Ms{kLeaseUs / 1000 * 2 / 3});
   const auto connections = [&] {
     return schema_.value("SELECT GROUP_CONCAT(id ORDER BY id) FROM " + schema_.processlist() +
                          " WHERE db = '" + schema_.name() + "'");
   };
-  must(store->now());
+  store->now();
   const std::string before = connections();
   clock.us += kLeaseUs / 3 + 200'000;
-  must(store->now());
+  store->now();
   EXPECT_EQ(connections(), before);
   clock.us += kLeaseUs / 2;  // the server ends it soon
-  must(store->now());
+  store->now();
   EXPECT_NE(connections(), before);
 }
 
 TEST_F(Hurt, TheSessionIsSetAsItMustBe) {
   // What the store's own connection says of itself, by a statement that runs in it: the time zone and the
   // isolation show in what is written.
-  const EpochMs now = must(store_->now());
+  const EpochMs now = store_->now();
   schema_.exec("SET time_zone = '+00:00'");
   const NewTask n = task(1);
-  must(store_->insert(std::span(&n, 1), fence_));
+  store_->insert(std::span(&n, 1), fence_);
   EXPECT_EQ(schema_.value("SELECT next_at FROM rung_tasks"), "2026-09-10 00:26:40.000");
-  EXPECT_LT(std::abs(must(store_->now()).ms - now.ms), 60'000);
+  EXPECT_LT(std::abs(store_->now().ms - now.ms), 60'000);
   EXPECT_EQ(schema_.value("SELECT ABS(TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), acquired_at)) < 60 FROM "
                           "rung_shards WHERE id = 0"),
             "1");
@@ -327,13 +324,13 @@ TEST_F(Hurt, ABodyJustBelowTheServersLimitGoesThroughAndComesBack) {
   const auto limit = std::stoul(schema_.value("SELECT @@max_allowed_packet"));
   std::string body(limit - 20'000, '\xA5');
   const NewTask large = task(1, body);
-  ASSERT_EQ(must(store_->insert(std::span(&large, 1), fence_)).at(0).how, Inserted::How::inserted);
+  ASSERT_EQ(store_->insert(std::span(&large, 1), fence_).at(0).how, Inserted::How::inserted);
   const std::vector<TaskId> ids{large.task.id};
-  const auto messages = must(store_->messages(ids));
+  const auto messages = store_->messages(ids);
   ASSERT_EQ(messages.size(), 1U);
   EXPECT_TRUE(messages[0].message->body == body);
   const std::vector<NewTask> both{task(2, std::string(limit - 10'000, 'x')), task(3)};
-  const auto inserted = must(store_->insert(both, fence_));
+  const auto inserted = store_->insert(both, fence_);
   EXPECT_EQ(inserted[0].how, Inserted::How::too_large);
   EXPECT_EQ(inserted[1].how, Inserted::How::inserted);
 }
@@ -341,7 +338,7 @@ TEST_F(Hurt, ABodyJustBelowTheServersLimitGoesThroughAndComesBack) {
 TEST(Connect, AServerThatIsNotThereIsTransient) {
   StoreOptions options;
   options.url = "mysql://root:hidden-word@127.0.0.1:1/none";
-  const auto store = open_mysql_store(options, test_clock());
+  const auto store = result_of([&] { return open_mysql_store(options, test_clock()); });
   ASSERT_FALSE(store);
   EXPECT_TRUE(store.error().is_transient()) << store.error().message;
   EXPECT_THAT(store.error().message, testing::HasSubstr("127.0.0.1:1"));
@@ -363,19 +360,18 @@ class Tls : public testing::Test {
 
 TEST_F(Tls, AnotherCaIsRefused) {
   options_.ca = "/etc/ssl/certs/ca-certificates.crt";
-  const auto store = open_mysql_store(options_, test_clock());
+  const auto store = result_of([&] { return open_mysql_store(options_, test_clock()); });
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().kind, Error::Kind::refused) << store.error().message;
 }
 
 TEST_F(Tls, AnotherHostsCertificateIsRefused) {
-  Url url = must(parse_url(options_.url));
+  Url url = parse_url(options_.url).value();
   url.host = "127.1";  // the same address, by a name that the certificate does not hold
   options_.url = format_url(url);
-  const auto store = open_mysql_store(options_, test_clock());
-  ASSERT_FALSE(store);
+  EXPECT_THROW(open_mysql_store(options_, test_clock()), StoreError);
   options_.tls = "off";
-  EXPECT_TRUE(open_mysql_store(options_, test_clock()));  // it is there, under that name
+  open_mysql_store(options_, test_clock());  // it is there, under that name
 }
 
 // MySQL's own way to log in. Without TLS, and with a password that the server has not seen since its start,
@@ -390,8 +386,8 @@ TEST(Login, ByAPasswordThatIsNotInTheServersCache) {
   StoreOptions options = schema.options();
   options.url.replace(0, options.url.find('@'), "mysql://" + user + ":pw");
   for (const char* how : {"asks for the key", "is in the cache"}) {
-    auto store = must(open_mysql_store(options, test_clock()));
-    EXPECT_TRUE(store->clock()) << how;
+    auto store = open_mysql_store(options, test_clock());
+    EXPECT_NO_THROW(store->clock()) << how;
   }
   schema.exec("DROP USER '" + user + "'@'%'");
 }
@@ -400,10 +396,10 @@ TEST(Login, ByAPasswordThatIsNotInTheServersCache) {
 
 TEST_F(Hurt, AMessageThatCannotBeReadFailsNoOther) {
   const std::vector<NewTask> tasks{task(1), task(2), task(3)};
-  must(store_->insert(tasks, fence_));
+  store_->insert(tasks, fence_);
   schema_.exec("UPDATE rung_bodies SET properties = '[' WHERE task_id = 2");
   const std::vector<TaskId> ids{{1}, {2}, {3}};
-  const auto messages = must(store_->messages(ids));
+  const auto messages = store_->messages(ids);
   ASSERT_EQ(messages.size(), 3U);
   for (const StoredMessage& stored : messages) {
     EXPECT_EQ(stored.message == nullptr, stored.id == TaskId{2});
@@ -414,7 +410,7 @@ TEST_F(Hurt, AMessageThatCannotBeReadFailsNoOther) {
 // During a rolling upgrade. Taken for `scheduled`, as it once was, it would be published.
 TEST_F(Hurt, AStateThatThisProgramDoesNotKnowIsRefused) {
   const std::vector<NewTask> tasks{task(1), task(2)};
-  must(store_->insert(tasks, fence_));
+  store_->insert(tasks, fence_);
   schema_.exec(
       "ALTER TABLE rung_tasks MODIFY state "
       "ENUM('scheduled','publishing','awaiting','succeeded','parked','cancelled',"
@@ -426,11 +422,11 @@ TEST_F(Hurt, AStateThatThisProgramDoesNotKnowIsRefused) {
     return rung::decide(t, what, rules, at);
   };
   const std::vector<Event> events{{{1}, event::Claim{}}, {{2}, event::Claim{}}};
-  const auto decisions = must(store_->apply(events, fence_, decide));
+  const auto decisions = store_->apply(events, fence_, decide);
   EXPECT_EQ(decisions.at(0).verdict, Decision::Verdict::applied);
   EXPECT_EQ(decisions.at(1).verdict, Decision::Verdict::refused);
   EXPECT_EQ(decisions.at(1).reason, kUnknownState);
-  EXPECT_EQ(must(store_->find({2}))->task.state, State::unknown);
+  EXPECT_EQ(store_->find({2})->task.state, State::unknown);
   EXPECT_EQ(schema_.value("SELECT state FROM rung_tasks WHERE id = 2"), "frozen");
 }
 

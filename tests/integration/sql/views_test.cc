@@ -75,11 +75,11 @@ TEST(Views, CanBeMadeFromTheirOwnDefinition) {
 TEST(Views, ShowWhatTheStoreWrote) {
   const auto shared = MysqlSchema::shared();
   MysqlSchema& schema = *shared;
-  const auto store = must(open_mysql_store(schema.options(), test_clock()));
+  const auto store = open_mysql_store(schema.options(), test_clock());
   Fence fence;
-  fence.node = must(store->register_node({"sidecar-1", "0.1.0", "h:1", 1}, Ms{3'600'000}));
+  fence.node = store->register_node({"sidecar-1", "0.1.0", "h:1", 1}, Ms{3'600'000});
   const std::vector<int> shard{7};
-  fence.leases = must(store->acquire(fence.node, 1, shard, Ms{3'600'000}));
+  fence.leases = store->acquire(fence.node, 1, shard, Ms{3'600'000});
   NewTask n;
   n.task.id = {4711};
   n.task.shard = 7;
@@ -96,7 +96,7 @@ TEST(Views, ShowWhatTheStoreWrote) {
   n.task.body_bytes = 3;
   n.message = std::make_shared<const Message>(Message{{}, {}, "abc"});
   n.origin_json = "{}";
-  must(store->insert(std::span(&n, 1), fence));
+  store->insert(std::span(&n, 1), fence);
   EXPECT_THAT(
       schema.query("SELECT * FROM retry_current"),
       ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1", "scheduled",
@@ -110,19 +110,18 @@ TEST(Views, ShowWhatTheStoreWrote) {
 
   // As decide() would: an attempt confirmed 1.5 s after it was due, now waiting for a word.
   const Event event{n.task.id, event::Claim{}};
-  must(store->apply(std::span(&event, 1), fence,
-                    [](const Task& task, const Happening&, const Circumstances& at) {
-                      Decision d{Decision::Verdict::applied, "", task, Attempt{}, false};
-                      d.task.state = State::awaiting;
-                      d.task.attempt = 1;
-                      d.task.node = at.node;
-                      d.task.next_at = at.now + Ms{600'000};
-                      d.attempt->task = task.id;
-                      d.attempt->due_at = *task.next_at;
-                      d.attempt->published_at = *task.next_at + Ms{1500};
-                      d.attempt->node = at.node;
-                      return d;
-                    }));
+  store->apply(std::span(&event, 1), fence, [](const Task& task, const Happening&, const Circumstances& at) {
+    Decision d{Decision::Verdict::applied, "", task, Attempt{}, false};
+    d.task.state = State::awaiting;
+    d.task.attempt = 1;
+    d.task.node = at.node;
+    d.task.next_at = at.now + Ms{600'000};
+    d.attempt->task = task.id;
+    d.attempt->due_at = *task.next_at;
+    d.attempt->published_at = *task.next_at + Ms{1500};
+    d.attempt->node = at.node;
+    return d;
+  });
   EXPECT_THAT(schema.query("SELECT * FROM retry_history"),
               ElementsAre(ElementsAre("4711", "orders", "m-1", "1", "1", "2026-09-10 00:26:40.123",
                                       "2026-09-10 00:26:41.623", "1500", "pending", "NULL", "", "sidecar-1",

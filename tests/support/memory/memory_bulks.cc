@@ -59,7 +59,7 @@ std::int64_t MemoryBulks::purge(EpochMs before) {
   return purged;
 }
 
-Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
+Bulk MemoryStore::create_bulk(const NewBulk& asked) {
   return call([&] {
     MemoryBulks::Row row;
     Bulk& bulk = row.bulk;
@@ -84,7 +84,7 @@ void MemoryStore::bulk_ended(const Bulk& bulk) {
   record({"bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
 }
 
-Result<std::optional<Bulk>> MemoryStore::bulk(std::int64_t id) {
+std::optional<Bulk> MemoryStore::bulk(std::int64_t id) {
   return call([&] {
     std::optional<Bulk> out;
     if (const auto* row = db_.bulks_.find(id); row != nullptr) out = row->bulk;
@@ -92,7 +92,7 @@ Result<std::optional<Bulk>> MemoryStore::bulk(std::int64_t id) {
   });
 }
 
-Result<std::optional<Bulk>> MemoryStore::set_bulk(const BulkControl& control) {
+std::optional<Bulk> MemoryStore::set_bulk(const BulkControl& control) {
   return call([&] {
     std::optional<Bulk> out;
     MemoryBulks::Row* const row = db_.bulks_.find(control.id);
@@ -119,8 +119,8 @@ Result<std::optional<Bulk>> MemoryStore::set_bulk(const BulkControl& control) {
   });
 }
 
-Result<std::optional<Bulk>> MemoryStore::take_bulk(const std::string& runner, Ms ttl,
-                                                   std::optional<std::int64_t> only) {
+std::optional<Bulk> MemoryStore::take_bulk(const std::string& runner, Ms ttl,
+                                           std::optional<std::int64_t> only) {
   return call([&] {
     std::optional<Bulk> out;
     const EpochMs now = db_.now_();
@@ -139,7 +139,7 @@ Result<std::optional<Bulk>> MemoryStore::take_bulk(const std::string& runner, Ms
   });
 }
 
-Result<std::vector<TaskId>> MemoryStore::bulk_next(const BulkStep& step, int limit) {
+std::vector<TaskId> MemoryStore::bulk_next(const BulkStep& step, int limit) {
   return call([&] {
     std::vector<TaskId> out;
     const auto* const frozen = db_.bulks_.find(step.bulk);
@@ -157,7 +157,7 @@ Result<std::vector<TaskId>> MemoryStore::bulk_next(const BulkStep& step, int lim
   });
 }
 
-Result<std::vector<SentTask>> MemoryStore::sent_by_bulk(std::int64_t id, int limit) {
+std::vector<SentTask> MemoryStore::sent_by_bulk(std::int64_t id, int limit) {
   return call([&] {
     std::vector<SentTask> out;
     const auto* const row = db_.bulks_.find(id);
@@ -184,7 +184,7 @@ Result<std::vector<SentTask>> MemoryStore::sent_by_bulk(std::int64_t id, int lim
   });
 }
 
-Result<void> MemoryStore::judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) {
+void MemoryStore::judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) {
   using Go = BulkVerdict::Go;
   return call([&] {
     MemoryBulks::Row* const row = db_.bulks_.find_running(step);

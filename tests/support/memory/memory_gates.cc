@@ -35,7 +35,7 @@ bool MemoryStore::repeats(const std::string& kind, const std::string& maker, con
   return !id.empty() && std::exchange(db_.batches_[kind + '/' + maker], id) == id;
 }
 
-Result<Pause> MemoryStore::pause(const NewPause& request) {
+Pause MemoryStore::pause(const NewPause& request) {
   return call([&] {
     const EpochMs now = db_.now_();
     const auto before = latest_pause(request.queue);
@@ -50,8 +50,7 @@ Result<Pause> MemoryStore::pause(const NewPause& request) {
   });
 }
 
-Result<Resumed> MemoryStore::resume(const std::string& queue, const std::string& who,
-                                    const std::string& reason) {
+Resumed MemoryStore::resume(const std::string& queue, const std::string& who, const std::string& reason) {
   return call([&] {
     const EpochMs now = db_.now_();
     const auto before = latest_pause(queue);
@@ -69,7 +68,7 @@ Result<Resumed> MemoryStore::resume(const std::string& queue, const std::string&
   });
 }
 
-Result<std::vector<Pause>> MemoryStore::pauses(EpochMs changed_since) {
+std::vector<Pause> MemoryStore::pauses(EpochMs changed_since) {
   return call([&] {
     std::vector<Pause> out;
     for (const auto& [queue, pause] : db_.pauses_) {
@@ -79,7 +78,7 @@ Result<std::vector<Pause>> MemoryStore::pauses(EpochMs changed_since) {
   });
 }
 
-Result<std::vector<GateState>> MemoryStore::gate_states(EpochMs changed_since) {
+std::vector<GateState> MemoryStore::gate_states(EpochMs changed_since) {
   return call([&] {
     std::vector<GateState> out;
     for (const auto& [queue, state] : db_.gates_) {
@@ -89,7 +88,7 @@ Result<std::vector<GateState>> MemoryStore::gate_states(EpochMs changed_since) {
   });
 }
 
-Result<std::vector<GateState>> MemoryStore::change_gates(const GateBatch& batch) {
+std::vector<GateState> MemoryStore::change_gates(const GateBatch& batch) {
   RUNG_REQUIRE(batch.queues.size() <= GateBatch::kMost);
   return call([&] {
     const bool again = repeats("gates", batch.maker, batch.id);
@@ -107,8 +106,8 @@ Result<std::vector<GateState>> MemoryStore::change_gates(const GateBatch& batch)
   });
 }
 
-Result<std::map<TaskId, std::string>> MemoryStore::header_values(std::span<const TaskId> ids,
-                                                                 const std::string& header) {
+std::map<TaskId, std::string> MemoryStore::header_values(std::span<const TaskId> ids,
+                                                         const std::string& header) {
   return call([&] {
     std::map<TaskId, std::string> out;
     for (const TaskId id : ids) {

@@ -53,7 +53,7 @@ std::vector<Lease> MemoryLeases::held(int node, std::span<const Lease> leases, E
   return out;
 }
 
-Result<int> MemoryStore::register_node(const NodeIdentity& identity, Ms ttl) {
+int MemoryStore::register_node(const NodeIdentity& identity, Ms ttl) {
   return call([&] {
     MemoryLeases::Node& node = db_.leases_.register_node(identity.name);
     node.incarnation = identity.incarnation;
@@ -67,9 +67,9 @@ Result<int> MemoryStore::register_node(const NodeIdentity& identity, Ms ttl) {
   });
 }
 
-Result<Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                                    const std::vector<HealthProblem>& problems, BrokerLink link,
-                                    const std::string& config) {
+Beat MemoryStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                            const std::vector<HealthProblem>& problems, BrokerLink link,
+                            const std::string& config) {
   return call([&] {
     Beat beat{db_.leases_.is_incarnation(node, incarnation), db_.now_()};
     if (MemoryLeases::Node* n = db_.leases_.node(node); n != nullptr) {
@@ -89,7 +89,7 @@ Result<Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
   });
 }
 
-Result<void> MemoryStore::leave(int node, std::uint64_t incarnation) {
+void MemoryStore::leave(int node, std::uint64_t incarnation) {
   return call([&] {
     if (!db_.leases_.is_incarnation(node, incarnation)) return;
     NodeRow& row = db_.leases_.node(node)->row;
@@ -102,11 +102,11 @@ Result<void> MemoryStore::leave(int node, std::uint64_t incarnation) {
   });
 }
 
-Result<std::vector<NodeRow>> MemoryStore::live_nodes() {
+std::vector<NodeRow> MemoryStore::live_nodes() {
   return call([&] { return db_.leases_.live(db_.now_()); });
 }
 
-Result<std::vector<ShardRow>> MemoryStore::shards() {
+std::vector<ShardRow> MemoryStore::shards() {
   return call([&] {
     std::vector<ShardRow> out = db_.leases_.shards();
     for (ShardRow& shard : out) shard.owner_name = db_.leases_.name(shard.owner);
@@ -114,7 +114,7 @@ Result<std::vector<ShardRow>> MemoryStore::shards() {
   });
 }
 
-Result<std::vector<NodeRow>> MemoryStore::nodes() {
+std::vector<NodeRow> MemoryStore::nodes() {
   return call([&] {
     std::vector<NodeRow> out;
     for (const auto& n : db_.leases_.nodes()) out.push_back(n.row);
@@ -122,8 +122,8 @@ Result<std::vector<NodeRow>> MemoryStore::nodes() {
   });
 }
 
-Result<std::vector<Lease>> MemoryStore::acquire(int node, std::uint64_t incarnation,
-                                                std::span<const int> shards, Ms ttl, std::uint64_t above) {
+std::vector<Lease> MemoryStore::acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
+                                        Ms ttl, std::uint64_t above) {
   return call([&] {
     std::vector<Lease> taken;
     if (!db_.leases_.is_incarnation(node, incarnation)) return taken;
@@ -142,7 +142,7 @@ Result<std::vector<Lease>> MemoryStore::acquire(int node, std::uint64_t incarnat
   });
 }
 
-Result<std::vector<Lease>> MemoryStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
+std::vector<Lease> MemoryStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
   return call([&] {
     const EpochMs now = db_.now_();
     auto held = db_.leases_.held(node, leases, now);
@@ -151,7 +151,7 @@ Result<std::vector<Lease>> MemoryStore::renew(int node, std::span<const Lease> l
   });
 }
 
-Result<void> MemoryStore::release(int node, std::span<const Lease> leases) {
+void MemoryStore::release(int node, std::span<const Lease> leases) {
   return call([&] {
     for (const Lease& l : db_.leases_.held(node, leases, db_.now_())) {
       db_.leases_.shard(l.shard).owner = 0;

@@ -7,12 +7,6 @@
 
 namespace rung {
 
-namespace {
-
-constexpr const char* kUnreadable = "the memory store was told that a message cannot be read";
-
-}  // namespace
-
 std::vector<StoredMessage> MemoryTasks::messages(std::span<const TaskId> ids) const {
   std::vector<StoredMessage> out;
   for (const TaskId id : ids) {
@@ -22,30 +16,26 @@ std::vector<StoredMessage> MemoryTasks::messages(std::span<const TaskId> ids) co
   return out;
 }
 
-Result<std::vector<StoredMessage>> MemoryStore::messages(std::span<const TaskId> ids) {
-  bool all = true;
-  auto messages = call([&] {
-    all = db_.faults_.are_readable(ids);
-    return all ? db_.tasks_.messages(ids) : std::vector<StoredMessage>{};
+std::vector<StoredMessage> MemoryStore::messages(std::span<const TaskId> ids) {
+  return call([&] {
+    db_.faults_.expect_readable(ids);
+    return db_.tasks_.messages(ids);
   });
-  if (!all) return permanent(kUnreadable);
-  return messages;
 }
 
 // Nothing is claimed if a message cannot be read, as in one transaction.
-Result<Claimed> MemoryStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
-                                   std::size_t most_bytes) {
+Claimed MemoryStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                           std::size_t most_bytes) {
   std::vector<TaskId> ids;
   for (const Event& claim : claims) ids.push_back(claim.id);
   {
     const std::lock_guard lock(db_.mutex_);
-    if (!db_.faults_.are_readable(ids)) return permanent(kUnreadable);
+    db_.faults_.expect_readable(ids);
   }
   return TaskWriter::claim(claims, fence, decide, most_bytes);
 }
 
-Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until,
-                                              EpochMs until) {
+WorkWaiting MemoryStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until, EpochMs until) {
   return call([&] {
     WorkWaiting out;
     if (shards.empty()) return out;
@@ -66,9 +56,8 @@ Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, Epoch
   });
 }
 
-Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int> shards,
-                                               std::optional<EpochMs> after, EpochMs until, int per_shard,
-                                               std::span<const std::string> without) {
+std::vector<DueEntry> MemoryStore::due(State state, std::span<const int> shards, std::optional<EpochMs> after,
+                                       EpochMs until, int per_shard, std::span<const std::string> without) {
   return call([&] {
     std::vector<DueEntry> out;
     for (const int shard : shards) {
@@ -87,7 +76,7 @@ Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int>
   });
 }
 
-Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> leases, int limit) {
+std::vector<DueEntry> MemoryStore::stranded(std::span<const Lease> leases, int limit) {
   return call([&] {
     std::vector<DueEntry> out;
     for (const Lease& lease : leases) {
@@ -102,7 +91,7 @@ Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> lease
   });
 }
 
-Result<std::vector<TaskId>> MemoryStore::short_claims(std::span<const Lease> leases) {
+std::vector<TaskId> MemoryStore::short_claims(std::span<const Lease> leases) {
   return call([&] {
     std::vector<TaskId> out;
     for (const Lease& lease : leases) {
@@ -123,7 +112,7 @@ bool MemoryStore::shows(const Filter& f, const Task& t) {
          (!f.silence_held || is_silence_held(t)) && (!f.body_stored || *f.body_stored == body_stored(t));
 }
 
-Result<std::vector<TaskRow>> MemoryStore::list(const Filter& filter) {
+std::vector<TaskRow> MemoryStore::list(const Filter& filter) {
   return call([&] {
     std::vector<TaskRow> out;
     const auto& rows = db_.tasks_.rows();
@@ -134,7 +123,7 @@ Result<std::vector<TaskRow>> MemoryStore::list(const Filter& filter) {
   });
 }
 
-Result<std::optional<TaskRow>> MemoryStore::find(TaskId id) {
+std::optional<TaskRow> MemoryStore::find(TaskId id) {
   return call([&] {
     std::optional<TaskRow> out;
     if (const MemoryTask* row = db_.tasks_.find(id)) out = row_of(*row);
@@ -142,7 +131,7 @@ Result<std::optional<TaskRow>> MemoryStore::find(TaskId id) {
   });
 }
 
-Result<std::vector<AttemptRow>> MemoryStore::histories(std::span<const TaskId> ids) {
+std::vector<AttemptRow> MemoryStore::histories(std::span<const TaskId> ids) {
   return call([&] {
     std::vector<AttemptRow> out;
     for (const TaskId id : std::set<TaskId>(ids.begin(), ids.end())) {
@@ -155,7 +144,7 @@ Result<std::vector<AttemptRow>> MemoryStore::histories(std::span<const TaskId> i
   });
 }
 
-Result<std::vector<KnownTask>> MemoryStore::known(std::span<const TaskId> ids) {
+std::vector<KnownTask> MemoryStore::known(std::span<const TaskId> ids) {
   return call([&] {
     std::vector<KnownTask> out;
     for (const TaskId id : ids) {
@@ -165,7 +154,7 @@ Result<std::vector<KnownTask>> MemoryStore::known(std::span<const TaskId> ids) {
   });
 }
 
-Result<std::vector<AuditRow>> MemoryStore::audit(TaskId id) {
+std::vector<AuditRow> MemoryStore::audit(TaskId id) {
   return call([&] {
     std::vector<AuditRow> out;
     std::ranges::copy_if(db_.records_.audit, std::back_inserter(out),

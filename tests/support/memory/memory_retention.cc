@@ -26,7 +26,7 @@ void MemoryRecords::write(SystemEvent event, EpochMs now) {
   events.push_back(std::move(event));
 }
 
-Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
+PurgeResult MemoryStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
   return call([&] {
     MemoryTasks::ByTime finished;
     for (const State state : {State::succeeded, State::parked, State::cancelled, State::discarded}) {
@@ -48,7 +48,7 @@ Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCurso
   });
 }
 
-Result<PartitionsAdded> MemoryStore::add_partitions(std::span<const Partition> partitions) {
+PartitionsAdded MemoryStore::add_partitions(std::span<const Partition> partitions) {
   return call([&] {
     if (db_.partitions_in_use_ && ++db_.partition_changes_ > 0) return PartitionsAdded::busy;
     std::vector<Partition>& all = db_.tasks_.partitions;
@@ -60,7 +60,7 @@ Result<PartitionsAdded> MemoryStore::add_partitions(std::span<const Partition> p
   });
 }
 
-Result<PartitionDrop> MemoryStore::drop_partition(const Partition& partition) {
+PartitionDrop MemoryStore::drop_partition(const Partition& partition) {
   return call([&] {
     auto& partitions = db_.tasks_.partitions;
     auto& left = db_.tasks_.left;
@@ -75,7 +75,7 @@ Result<PartitionDrop> MemoryStore::drop_partition(const Partition& partition) {
   });
 }
 
-Result<Swept> MemoryStore::sweep(TaskId from, TaskId to, int limit) {
+Swept MemoryStore::sweep(TaskId from, TaskId to, int limit) {
   return call([&] {
     Swept out;
     auto& left = db_.tasks_.left;
@@ -92,7 +92,7 @@ Result<Swept> MemoryStore::sweep(TaskId from, TaskId to, int limit) {
   });
 }
 
-Result<PurgedRecords> MemoryStore::purge_records(EpochMs before, int limit) {
+PurgedRecords MemoryStore::purge_records(EpochMs before, int limit) {
   return call([&] {
     PurgedRecords out;
     const auto purge = [&](auto& rows, std::int64_t& gone) {
@@ -109,7 +109,7 @@ Result<PurgedRecords> MemoryStore::purge_records(EpochMs before, int limit) {
   });
 }
 
-Result<void> MemoryStore::record_event(int node, const SystemEvent& event) {
+void MemoryStore::record_event(int node, const SystemEvent& event) {
   return call([&] {
     SystemEvent row = event;
     row.node = db_.leases_.name(node);
@@ -117,7 +117,7 @@ Result<void> MemoryStore::record_event(int node, const SystemEvent& event) {
   });
 }
 
-Result<std::vector<SystemEvent>> MemoryStore::events(int limit) {
+std::vector<SystemEvent> MemoryStore::events(int limit) {
   return call([&] {
     const auto& all = db_.records_.events;
     const auto most = static_cast<std::ptrdiff_t>(std::min(all.size(), static_cast<std::size_t>(limit)));
@@ -125,7 +125,7 @@ Result<std::vector<SystemEvent>> MemoryStore::events(int limit) {
   });
 }
 
-Result<std::string> MemoryStore::setting(std::string_view name, std::string_view if_absent) {
+std::string MemoryStore::setting(std::string_view name, std::string_view if_absent) {
   return call([&] {
     if (!if_absent.empty()) db_.settings_.emplace(name, if_absent);
     const auto it = db_.settings_.find(std::string(name));
@@ -133,7 +133,7 @@ Result<std::string> MemoryStore::setting(std::string_view name, std::string_view
   });
 }
 
-Result<void> MemoryStore::set_setting(std::string_view name, std::string_view value) {
+void MemoryStore::set_setting(std::string_view name, std::string_view value) {
   return call([&] {
     if (value.empty()) {
       db_.settings_.erase(std::string(name));

@@ -7,20 +7,21 @@
 
 namespace rung {
 
-std::optional<Error> MemoryFaults::before_call() {
-  if (fail <= 0) return std::nullopt;
+void MemoryFaults::before_call() {
+  if (fail <= 0) return;
   --fail;
-  return Error{fail_kind, "the memory store was told to fail"};
+  throw StoreError({fail_kind, "the memory store was told to fail"});
 }
 
-std::optional<Error> MemoryFaults::after_call() {
-  if (lose <= 0) return std::nullopt;
+void MemoryFaults::after_call() {
+  if (lose <= 0) return;
   --lose;
-  return Error{Error::Kind::transient, "the memory store was told to lose its answer"};
+  throw StoreError({Error::Kind::transient, "the memory store was told to lose its answer"});
 }
 
-bool MemoryFaults::are_readable(std::span<const TaskId> ids) const {
-  return std::ranges::none_of(ids, [&](TaskId id) { return unreadable.contains(id); });
+void MemoryFaults::expect_readable(std::span<const TaskId> ids) const {
+  if (std::ranges::any_of(ids, [&](TaskId id) { return unreadable.contains(id); }))
+    throw StoreError({Error::Kind::permanent, "the memory store was told that a message cannot be read"});
 }
 
 MemoryDb::MemoryDb(std::shared_ptr<const Clock> clock, std::uint64_t seed)

@@ -14,7 +14,6 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,10 +25,10 @@ namespace rung {
 
 // Faults that tests inject. Thread: the caller holds MemoryDb's lock.
 struct MemoryFaults {
-  // The error of a call that begins, or of one that has done its work.
-  std::optional<Error> before_call();
-  std::optional<Error> after_call();
-  bool are_readable(std::span<const TaskId> ids) const;
+  // Throw the error of a call that begins, or of one that has done its work.
+  void before_call();
+  void after_call();
+  void expect_readable(std::span<const TaskId> ids) const;
 
   int fail = 0, lose = 0;  // calls
   Error::Kind fail_kind = Error::Kind::transient;
@@ -102,112 +101,104 @@ class MemoryStore : public TaskWriter {
   explicit MemoryStore(std::shared_ptr<MemoryDb> db)
       : TaskWriter({db, &db->cause_book_}), shared_(std::move(db)), db_(*shared_) {}
 
-  Result<EpochUs> clock() override { return EpochUs{db_.now().ms * 1000}; }
-  Result<EpochMs> now() override {
+  EpochUs clock() override { return EpochUs{db_.now().ms * 1000}; }
+  EpochMs now() override {
     return call([&] { return db_.now_(); });
   }
 
-  Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
-  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                         const std::vector<HealthProblem>& problems, BrokerLink link = BrokerLink::up,
-                         const std::string& config = {}) override;
-  Result<void> leave(int node, std::uint64_t incarnation) override;
-  Result<std::vector<NodeRow>> live_nodes() override;
-  Result<std::vector<ShardRow>> shards() override;
-  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
-                                     std::uint64_t above = 0) override;
-  Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) override;
-  Result<void> release(int node, std::span<const Lease> leases) override;
+  int register_node(const NodeIdentity& identity, Ms ttl) override;
+  Beat heartbeat(int node, std::uint64_t incarnation, Ms ttl, const std::vector<HealthProblem>& problems,
+                 BrokerLink link = BrokerLink::up, const std::string& config = {}) override;
+  void leave(int node, std::uint64_t incarnation) override;
+  std::vector<NodeRow> live_nodes() override;
+  std::vector<ShardRow> shards() override;
+  std::vector<Lease> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
+                             std::uint64_t above = 0) override;
+  std::vector<Lease> renew(int node, std::span<const Lease> leases, Ms ttl) override;
+  void release(int node, std::span<const Lease> leases) override;
 
-  Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
-                        std::size_t most_bytes) override;
-  Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override;
-  Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
-  Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
-                                    EpochMs until, int per_shard,
-                                    std::span<const std::string> without = {}) override;
-  Result<WorkWaiting> work_waiting(std::span<const int> shards, EpochMs scheduled_until,
-                                   EpochMs until) override;
-  Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
+  Claimed claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                std::size_t most_bytes) override;
+  std::vector<TaskId> short_claims(std::span<const Lease> leases) override;
+  std::vector<StoredMessage> messages(std::span<const TaskId> ids) override;
+  std::vector<DueEntry> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
+                            EpochMs until, int per_shard, std::span<const std::string> without = {}) override;
+  WorkWaiting work_waiting(std::span<const int> shards, EpochMs scheduled_until, EpochMs until) override;
+  std::vector<DueEntry> stranded(std::span<const Lease> leases, int limit) override;
 
-  Result<Bulk> create_bulk(const NewBulk& bulk) override;
-  Result<std::optional<Bulk>> bulk(std::int64_t id) override;
-  Result<std::optional<Bulk>> set_bulk(const BulkControl& control) override;
-  Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
-                                        std::optional<std::int64_t> only = std::nullopt) override;
-  Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
-  Result<std::vector<SentTask>> sent_by_bulk(std::int64_t id, int limit) override;
-  Result<void> judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) override;
+  Bulk create_bulk(const NewBulk& bulk) override;
+  std::optional<Bulk> bulk(std::int64_t id) override;
+  std::optional<Bulk> set_bulk(const BulkControl& control) override;
+  std::optional<Bulk> take_bulk(const std::string& runner, Ms ttl,
+                                std::optional<std::int64_t> only = std::nullopt) override;
+  std::vector<TaskId> bulk_next(const BulkStep& step, int limit) override;
+  std::vector<SentTask> sent_by_bulk(std::int64_t id, int limit) override;
+  void judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) override;
 
-  Result<Pause> pause(const NewPause& wish) override;
-  Result<Resumed> resume(const std::string& queue, const std::string& who,
-                         const std::string& reason) override;
-  Result<std::vector<Pause>> pauses(EpochMs changed_since = {}) override;
-  Result<std::vector<GateState>> gate_states(EpochMs changed_since = {}) override;
-  Result<std::vector<GateState>> change_gates(const GateBatch& batch) override;
-  Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
-                                                      const std::string& header) override;
+  Pause pause(const NewPause& wish) override;
+  Resumed resume(const std::string& queue, const std::string& who, const std::string& reason) override;
+  std::vector<Pause> pauses(EpochMs changed_since = {}) override;
+  std::vector<GateState> gate_states(EpochMs changed_since = {}) override;
+  std::vector<GateState> change_gates(const GateBatch& batch) override;
+  std::map<TaskId, std::string> header_values(std::span<const TaskId> ids,
+                                              const std::string& header) override;
 
-  Result<AttachmentRecords> attachments(std::span<const std::string> queues) override;
-  Result<void> see_attachments(std::span<const AttachmentSighting> seen) override;
-  Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) override;
-  Result<std::vector<std::string>> awaiting_queues(std::size_t most) override;
+  AttachmentRecords attachments(std::span<const std::string> queues) override;
+  void see_attachments(std::span<const AttachmentSighting> seen) override;
+  std::map<TaskId, Awaiting> awaiting(std::span<const TaskId> ids) override;
+  std::vector<std::string> awaiting_queues(std::size_t most) override;
 
-  Result<CausesFolded> fold_causes(int limit) override;
-  Result<void> read_causes() override;
+  CausesFolded fold_causes(int limit) override;
+  void read_causes() override;
 
-  Result<void> add_counts(const CountBatch& batch) override;
-  Result<int> forget(EpochMs now, int limit) override;
+  void add_counts(const CountBatch& batch) override;
+  int forget(EpochMs now, int limit) override;
 
-  Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
-  Result<std::vector<Partition>> partitions() override {
+  PurgeResult purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
+  std::vector<Partition> partitions() override {
     return call([&] { return db_.tasks_.partitions; });
   }
-  Result<PartitionsAdded> add_partitions(std::span<const Partition> partitions) override;
-  Result<PartitionDrop> drop_partition(const Partition& partition) override;
-  Result<Swept> sweep(TaskId from, TaskId to, int limit) override;
-  Result<PurgedRecords> purge_records(EpochMs before, int limit) override;
+  PartitionsAdded add_partitions(std::span<const Partition> partitions) override;
+  PartitionDrop drop_partition(const Partition& partition) override;
+  Swept sweep(TaskId from, TaskId to, int limit) override;
+  PurgedRecords purge_records(EpochMs before, int limit) override;
 
-  Result<void> record_event(int node, const SystemEvent& event) override;
-  Result<std::vector<SystemEvent>> events(int limit);  // the newest first
-  Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
-  Result<void> set_setting(std::string_view name, std::string_view value) override;
+  void record_event(int node, const SystemEvent& event) override;
+  std::vector<SystemEvent> events(int limit);  // the newest first
+  std::string setting(std::string_view name, std::string_view if_absent) override;
+  void set_setting(std::string_view name, std::string_view value) override;
 
-  Result<std::vector<AuditRow>> audit(TaskId id) override;
+  std::vector<AuditRow> audit(TaskId id) override;
 
-  Result<std::vector<TaskRow>> list(const Filter& filter) override;
-  Result<std::optional<TaskRow>> find(TaskId id) override;
-  Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override;
-  Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
+  std::vector<TaskRow> list(const Filter& filter) override;
+  std::optional<TaskRow> find(TaskId id) override;
+  std::vector<AttemptRow> histories(std::span<const TaskId> ids) override;
+  std::vector<KnownTask> known(std::span<const TaskId> ids) override;
 
   // --- for tests and the simulator's judge; as MysqlStore has them
-  Result<std::vector<NodeRow>> nodes();
-  Result<std::vector<PromiseRow>> promises();
+  std::vector<NodeRow> nodes();
+  std::vector<PromiseRow> promises();
 
  protected:
-  // For a database that is far away (tests/simulator): before a call takes effect, and after. An error is the
-  // call's answer. Calls that write tasks and clock() have neither.
-  virtual std::optional<Error> before_call() { return std::nullopt; }
-  virtual std::optional<Error> after_call() { return std::nullopt; }
+  // For a database that is far away (tests/simulator): before a call takes effect, and after. What they throw
+  // is the call's answer. Calls that write tasks and clock() have neither.
+  virtual void before_call() {}
+  virtual void after_call() {}
 
  private:
   // Runs `body` under the lock, with the faults that tests have set.
   template <typename F>
-  auto call(F body) -> Result<decltype(body())> {
-    if (auto error = before_call()) return tl::unexpected(*std::move(error));
+  auto call(F body) -> decltype(body()) {
+    before_call();
     Result<decltype(body())> out;
     {
       const std::lock_guard lock(db_.mutex_);
-      if (auto error = db_.faults_.before_call()) return tl::unexpected(*std::move(error));
-      if constexpr (std::is_void_v<decltype(body())>) {
-        body();
-      } else {
-        out = body();
-      }
-      if (auto error = db_.faults_.after_call()) return tl::unexpected(*std::move(error));
+      db_.faults_.before_call();
+      out = result_of(body);
+      db_.faults_.after_call();
     }
-    if (auto error = after_call()) return tl::unexpected(*std::move(error));
-    return out;
+    after_call();
+    return or_throw(std::move(out));
   }
 
   TaskRow row_of(const MemoryTask& stored) const {
@@ -226,7 +217,7 @@ class MemoryStore : public TaskWriter {
   void bulk_ended(const Bulk& bulk);
 
   // --- Tables
-  Result<void> transaction(const std::function<void()>& body, std::string_view name) override;
+  void transaction(const std::function<void()>& body, std::string_view name) override;
 
   std::vector<Lease> share_leases(const Fence& fence) override;
   void guard_leases(const Fence& fence) override;

@@ -22,24 +22,23 @@ bool is_as_claimed(const Task& row, const Task& claimed) {
 
 }  // namespace
 
-Result<void> MemoryStore::transaction(const std::function<void()>& body, std::string_view /*name*/) {
+void MemoryStore::transaction(const std::function<void()>& body, std::string_view /*name*/) {
   const std::lock_guard lock(db_.mutex_);
-  if (auto error = db_.faults_.before_call()) return tl::unexpected(*std::move(error));
+  db_.faults_.before_call();
   wrote_ = false;
   for (int tries = 1;; ++tries) {
     try {
       body();
       break;
-    } catch (const Abort& abort) {
+    } catch (const StoreError&) {
       RUNG_REQUIRE(!wrote_);
-      return tl::unexpected(abort.error);
+      throw;
     } catch (const Again& again) {
       RUNG_REQUIRE(!wrote_);
-      if (tries == kTries) return transient(again.why);
+      if (tries == kTries) throw StoreError({Error::Kind::transient, again.why});
     }
   }
-  if (auto error = db_.faults_.after_call()) return tl::unexpected(*std::move(error));
-  return {};
+  db_.faults_.after_call();
 }
 
 std::vector<Lease> MemoryStore::share_leases(const Fence& fence) {

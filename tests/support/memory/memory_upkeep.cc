@@ -8,7 +8,7 @@
 
 namespace rung {
 
-Result<AttachmentRecords> MemoryStore::attachments(std::span<const std::string> queues) {
+AttachmentRecords MemoryStore::attachments(std::span<const std::string> queues) {
   return call([&] {
     AttachmentRecords out = db_.attachments_;
     std::erase_if(out, [&](const auto& entry) {
@@ -18,7 +18,7 @@ Result<AttachmentRecords> MemoryStore::attachments(std::span<const std::string> 
   });
 }
 
-Result<void> MemoryStore::see_attachments(std::span<const AttachmentSighting> seen) {
+void MemoryStore::see_attachments(std::span<const AttachmentSighting> seen) {
   return call([&] {
     for (const AttachmentSighting& one : seen) {
       const auto known = db_.attachments_.find(one.queue);
@@ -30,7 +30,7 @@ Result<void> MemoryStore::see_attachments(std::span<const AttachmentSighting> se
   });
 }
 
-Result<std::map<TaskId, Awaiting>> MemoryStore::awaiting(std::span<const TaskId> ids) {
+std::map<TaskId, Awaiting> MemoryStore::awaiting(std::span<const TaskId> ids) {
   return call([&] {
     std::map<TaskId, Awaiting> out;
     for (const TaskId id : ids) {
@@ -44,7 +44,7 @@ Result<std::map<TaskId, Awaiting>> MemoryStore::awaiting(std::span<const TaskId>
   });
 }
 
-Result<std::vector<std::string>> MemoryStore::awaiting_queues(std::size_t most) {
+std::vector<std::string> MemoryStore::awaiting_queues(std::size_t most) {
   return call([&] {
     std::set<std::string> out;
     for (const auto& [id, row] : db_.tasks_.rows()) {
@@ -55,11 +55,11 @@ Result<std::vector<std::string>> MemoryStore::awaiting_queues(std::size_t most) 
   });
 }
 
-Result<CausesFolded> MemoryStore::fold_causes(int) {
+CausesFolded MemoryStore::fold_causes(int) {
   return call([] { return CausesFolded{}; });
 }
 
-Result<void> MemoryStore::read_causes() {
+void MemoryStore::read_causes() {
   return call([&] {
     std::vector<std::pair<std::string, std::string>> all;
     for (const auto& [id, row] : db_.causes_) all.emplace_back(id, row.queue);
@@ -67,7 +67,7 @@ Result<void> MemoryStore::read_causes() {
   });
 }
 
-Result<void> MemoryStore::add_counts(const CountBatch& batch) {
+void MemoryStore::add_counts(const CountBatch& batch) {
   RUNG_REQUIRE(batch.changes.size() <= CountBatch::kMost);
   return call([&] {
     if (repeats("counts", batch.maker, batch.id)) return;
@@ -79,7 +79,7 @@ Result<void> MemoryStore::add_counts(const CountBatch& batch) {
   });
 }
 
-Result<std::vector<PromiseRow>> MemoryStore::promises() {
+std::vector<PromiseRow> MemoryStore::promises() {
   return call([&] {
     std::vector<PromiseRow> out;
     for (const auto& [key, counts] : db_.promises_) {
@@ -93,7 +93,7 @@ Result<std::vector<PromiseRow>> MemoryStore::promises() {
   });
 }
 
-Result<int> MemoryStore::forget(EpochMs now, int limit) {
+int MemoryStore::forget(EpochMs now, int limit) {
   return call([&] {
     int gone = 0, left = limit, left_hours = limit;
     std::erase_if(db_.promises_, [&](const auto& entry) {

@@ -36,8 +36,7 @@ class BridgeTest : public testing::Test {
         loop_, broker_,
         [this](StoreJobs::OnStatus on_status) {
           return std::make_unique<test::VirtualJobs>(
-              loop_, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db_); },
-              std::move(on_status));
+              loop_, [this] { return open_memory_store(db_); }, std::move(on_status));
         },
         settings, rules, [] {});
     loop_.after_each([this] {
@@ -99,19 +98,19 @@ TEST_F(BridgeTest, SaysOnceForEachQueueThatFailuresComeWithoutTheirOrigin) {
   ASSERT_TRUE(broker_.put("orders", Message{{}, {}, "rejected"}));
   ASSERT_TRUE(broker_.reject("orders"));
   const auto store = open_memory_store(db_);
-  ASSERT_TRUE(until([&] { return store->list({}).value().size() == 7; }));
+  ASSERT_TRUE(until([&] { return store->list({}).size() == 7; }));
   EXPECT_TRUE(until([&] { return bridge_->vitals().without_origin == 4; }));
   std::vector<std::string> queues;
   const auto recorded = [&] {
     queues.clear();
-    for (const SystemEvent& event : std::vector<SystemEvent>(store->events(100).value()))
+    for (const SystemEvent& event : std::vector<SystemEvent>(store->events(100)))
       if (event.kind == "origin_missing") queues.push_back(event.subject);
     return queues.size() >= 2;
   };
   ASSERT_TRUE(until(recorded));
   std::ranges::sort(queues);
   EXPECT_EQ(queues, (std::vector<std::string>{"orders", "stuck"}));
-  for (const TaskRow& row : std::vector<TaskRow>(store->list({}).value())) {
+  for (const TaskRow& row : std::vector<TaskRow>(store->list({}))) {
     if (row.task.queue == "named") {
       EXPECT_EQ(row.task.exchange, "topics");
       EXPECT_EQ(row.task.routing_key, "order.paid");
@@ -121,13 +120,13 @@ TEST_F(BridgeTest, SaysOnceForEachQueueThatFailuresComeWithoutTheirOrigin) {
 
 TEST_F(BridgeTest, AKeyOfTokensThatCannotBeUsedIsReadAgainUntilAPersonHasMendedIt) {
   const auto store = open_memory_store(db_);
-  ASSERT_TRUE(store->set_setting("result_token_key", "not hexadecimal"));
+  store->set_setting("result_token_key", "not hexadecimal");
   start();
   submit("orders", Ms{0});
   loop_.run_for(Ms{20'000});
   EXPECT_FALSE(bridge_->vitals().database);
   EXPECT_EQ(broker_.depth("orders"), 0U);
-  ASSERT_TRUE(store->set_setting("result_token_key", std::string(64, 'a')));
+  store->set_setting("result_token_key", std::string(64, 'a'));
   EXPECT_TRUE(until([&] { return broker_.depth("orders") == 1; }));
 }
 
@@ -141,7 +140,7 @@ TEST_F(BridgeTest, ADatabaseThatWentBackInTimeIsReportedAndTheFlowGoesOn) {
   restore();
   const auto store = open_memory_store(db_);
   EXPECT_TRUE(until([&] {
-    const std::vector<SystemEvent> events = store->events(100).value();
+    const std::vector<SystemEvent> events = store->events(100);
     return std::ranges::any_of(events, [](const auto& one) { return one.kind == "database_restored"; });
   }));
   const auto problems = bridge_->vitals().problems;
@@ -195,7 +194,7 @@ TEST_F(BridgeTest, WhatWaitsUnderALostLeaseDoesNotLeaveUnderTheNextOne) {
   ASSERT_TRUE(until([&] { return broker_.waiting() == 1; }));
   std::vector<int> all;
   for (int s = 0; s < kShards; ++s) all.push_back(s);
-  ASSERT_EQ(open_memory_store(db_)->acquire(1, 42, all, Ms{900}, 0)->size(), all.size());
+  ASSERT_EQ(open_memory_store(db_)->acquire(1, 42, all, Ms{900}, 0).size(), all.size());
   loop_.run_for(Ms{400});
   ASSERT_EQ(broker_.published().size(), 1U);
   EXPECT_EQ(broker_.published()[0].how, PublishResult::How::fenced);
@@ -227,8 +226,8 @@ TEST_F(BridgeTest, ABulkKeepsTheRateThatWasAskedFor) {
   asked.filter.queue = "orders";
   asked.rate = 10;
   asked.who = "ann";
-  const Bulk bulk = store->create_bulk(asked).value();
-  const auto done = [&] { return store->bulk(bulk.id).value().value().done; };
+  const Bulk bulk = store->create_bulk(asked);
+  const auto done = [&] { return store->bulk(bulk.id).value().done; };
   ASSERT_TRUE(until([&] { return done() > 0; }));
   EXPECT_FALSE(until([&] { return done() == 60; }, Ms{5500})) << "a rate is the most";
   EXPECT_TRUE(until([&] { return done() == 60; }, Ms{600}));
@@ -250,7 +249,7 @@ TEST_F(BridgeTest, AParkedCopyThatIsMovedByHandAndFailsAgainIsNeverAckedAndGone)
   start();
   broker_.declare("invoices");
   const auto store = open_memory_store(db_);
-  const auto rows = [&] { return store->list({}).value(); };
+  const auto rows = [&] { return store->list({}); };
   const auto all_acked = [&] { return broker_.unacked() == 0 && broker_.depth("rung.failed") == 0; };
   fail_for_good("orders", 10);
   ASSERT_TRUE(until([&] { return broker_.depth("rung.parked") == 1; }));
@@ -262,8 +261,8 @@ TEST_F(BridgeTest, AParkedCopyThatIsMovedByHandAndFailsAgainIsNeverAckedAndGone)
   ASSERT_TRUE(until([&] { return rows().at(0).task.state == State::scheduled; }));
   EXPECT_EQ(rows().at(0).task.level, 1);
   EXPECT_EQ(rows().at(0).task.last_error, "dead-lettered: rejected (queue orders)") << "not the one before";
-  EXPECT_EQ(store->history(id).value().back().attempt.error, rows().at(0).task.last_error);
-  EXPECT_EQ(store->audit(id).value().at(0).reason, kCameBack);
+  EXPECT_EQ(store->history(id).back().attempt.error, rows().at(0).task.last_error);
+  EXPECT_EQ(store->audit(id).at(0).reason, kCameBack);
   ASSERT_TRUE(until([&] { return broker_.depth("orders") == 1; })) << "it climbs";
   // Its ack was lost.
   ASSERT_TRUE(broker_.put("rung.failed", "", copy));
@@ -278,12 +277,12 @@ TEST_F(BridgeTest, AParkedCopyThatIsMovedByHandAndFailsAgainIsNeverAckedAndGone)
   ASSERT_TRUE(until([&] { return rows().size() == 2; })) << "of another queue: a task of its own";
   EXPECT_EQ(rows().at(0).task.parent, id);
   EXPECT_EQ(rows().at(0).task.queue, "invoices");
-  EXPECT_EQ(store->find(id).value()->task.state, State::parked);
+  EXPECT_EQ(store->find(id)->task.state, State::parked);
 
   ASSERT_TRUE(broker_.put("rung.failed", "", second));  // straight there: it is tried again
-  ASSERT_TRUE(until([&] { return store->find(id).value()->task.state == State::scheduled; }));
+  ASSERT_TRUE(until([&] { return store->find(id)->task.state == State::scheduled; }));
   bridge_->change({{id, event::Cancel{}, ByHand{"ann", {}}}}, [](const auto&) {});
-  ASSERT_TRUE(until([&] { return store->find(id).value()->task.state == State::cancelled; }));
+  ASSERT_TRUE(until([&] { return store->find(id)->task.state == State::cancelled; }));
   ASSERT_TRUE(broker_.put("orders", copy));  // the first one, much later
   ASSERT_TRUE(broker_.reject("orders"));
   ASSERT_TRUE(until([&] { return rows().size() == 3; })) << "it has ended: a task of its own";

@@ -28,7 +28,7 @@ class DispatchStory : public testing::Test {
 
 // As for intake: only the next cycle tells whose they are.
 TEST_F(DispatchStory, ClaimsUnderLeasesThatWereLostUnnoticedAreNotRepeatedAtOnce) {
-  ASSERT_TRUE(world.eyes->release(flow.shards.node(), flow.shards.fence().leases));
+  world.eyes->release(flow.shards.node(), flow.shards.fence().leases);
   world.peer("peer", Ms{60'000});
   const TaskId id = world.insert("orders", world.now());
   const std::size_t before = flow.jobs.submitted(Lane::flow);
@@ -52,7 +52,7 @@ TEST_F(DispatchStory, AClaimWhoseAnswerIsLostIsPublishedOnceUnderTheSameAttempt)
   EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
   EXPECT_EQ(world.row(id).state, State::awaiting);
   EXPECT_EQ(world.row(id).attempt, 1);
-  EXPECT_EQ(world.eyes->history(id)->size(), 1U);
+  EXPECT_EQ(world.eyes->history(id).size(), 1U);
 }
 
 TEST_F(DispatchStory, WhatIsClaimedAheadIsHeldBackToItsMs) {
@@ -99,7 +99,7 @@ TEST_F(DispatchStory, ShortClaimsThatAreNotConfirmedAreWrittenAfterASecond) {
   ASSERT_EQ(flow.broker.depth("orders") + flow.broker.depth("invoices"), ids.size());
   for (const TaskId id : ids) {
     EXPECT_EQ(world.row(id).state, State::scheduled);
-    EXPECT_EQ(world.eyes->history(id)->size(), 1U);
+    EXPECT_EQ(world.eyes->history(id).size(), 1U);
   }
   world.loop.run_for(Ms{200});
   flow.dispatch.tick();
@@ -121,7 +121,7 @@ TEST_F(DispatchStory, APublishThatIsLostGoesOutAgainUnderTheSameAttempt) {
   world.loop.run_for(Ms{100});
   EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1, 1}));
   EXPECT_EQ(world.row(id).attempt, 1);
-  EXPECT_EQ(world.eyes->history(id)->size(), 1U);
+  EXPECT_EQ(world.eyes->history(id).size(), 1U);
 }
 
 TEST_F(DispatchStory, ARefusalOfTheBrokerCostsNoAttemptAndWaitsFiveSeconds) {
@@ -131,7 +131,7 @@ TEST_F(DispatchStory, ARefusalOfTheBrokerCostsNoAttemptAndWaitsFiveSeconds) {
   world.loop.run_for(Ms{4900});
   EXPECT_EQ(flow.broker.depth("orders"), 0U);
   EXPECT_EQ(world.row(id).state, State::scheduled);
-  EXPECT_TRUE(world.eyes->history(id)->empty());
+  EXPECT_TRUE(world.eyes->history(id).empty());
   world.loop.run_for(Ms{200});
   EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
 }
@@ -171,7 +171,7 @@ TEST_F(DispatchStory, WhatWasClaimedUnderALeaseThatWasLostIsNotPublished) {
   world.loop.run_for(Ms{30});
   ASSERT_EQ(world.row(id).state, State::publishing);
   // Somebody else had them meanwhile: the next cycle finds its leases gone, and takes the shards again.
-  ASSERT_TRUE(world.eyes->acquire(brief.shards.node(), Flow::kIncarnation, std::vector<int>{5}, Ms{150}, 0));
+  world.eyes->acquire(brief.shards.node(), Flow::kIncarnation, std::vector<int>{5}, Ms{150}, 0);
   world.loop.run_for(Ms{300});
   EXPECT_TRUE(brief.shards.held(5));
   EXPECT_EQ(brief.broker.depth("orders"), 0U) << "another may have gone on with it";
@@ -195,7 +195,7 @@ TEST_F(DispatchStory, AClaimThatReturnsDuringADrainEnds) {
     fresh.task.id = world.ids.next(world.now());
     fresh.task.body_bytes = 2'000'000;
     fresh.task.digest = message_digest(*message);
-    ASSERT_TRUE(world.eyes->insert({&fresh, 1}, Fence{0, {}, true}));
+    world.eyes->insert({&fresh, 1}, Fence{0, {}, true});
     flow.hand_over(fresh.task.id);
   }
   world.loop.run_for(Ms{0});

@@ -56,8 +56,7 @@ class ErrorQueueStory : public testing::Test {
         loop_, *broker_,
         [this](StoreJobs::OnStatus on_status) {
           auto jobs = std::make_unique<test::VirtualJobs>(
-              loop_, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db_); },
-              std::move(on_status));
+              loop_, [this] { return open_memory_store(db_); }, std::move(on_status));
           jobs_ = jobs.get();
           return jobs;
         },
@@ -101,7 +100,7 @@ class ErrorQueueStory : public testing::Test {
     until([&] { return (got = broker_->take(queue)).has_value(); });
     return got;
   }
-  std::vector<TaskRow> rows() { return open_memory_store(db_)->list({.limit = 5000}).value(); }
+  std::vector<TaskRow> rows() { return open_memory_store(db_)->list({.limit = 5000}); }
   bool parks() {
     return until([&] {
       const auto all = rows();

@@ -276,7 +276,7 @@ class PromiseStory : public testing::Test {
     for (int i = 0; i < count; ++i) flow->hand_over(world.insert("orders", world.now()));
   }
   PromiseCounts counted() { return flow->counts.by_queue().at("orders").promised; }
-  std::vector<PromiseRow> stored() { return world.eyes->promises().value(); }
+  std::vector<PromiseRow> stored() { return world.eyes->promises(); }
 
   const NodeIdentity identity{"a", "0", "here", Flow::kIncarnation};
   World world;
@@ -390,7 +390,7 @@ TEST_F(PromiseStory, OldBucketsGo) {
   }
   ASSERT_THAT(stored(), SizeIs(1));
   EXPECT_GT(stored()[0].last_day.in_time, stored()[0].last_hour.in_time);
-  EXPECT_LE(world.eyes->forget(world.now(), 100).value(), 2) << "but for the last minutes'";
+  EXPECT_LE(world.eyes->forget(world.now(), 100), 2) << "but for the last minutes'";
 }
 
 }  // namespace

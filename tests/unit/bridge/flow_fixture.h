@@ -98,7 +98,7 @@ struct World {
     if (!fresh.task.message_id.empty()) message->properties.message_id = fresh.task.message_id;
     if (fresh.task.digest.empty()) fresh.task.digest = message_digest(*message);
     fresh.message = std::move(message);
-    EXPECT_EQ(eyes->insert({&fresh, 1}, Fence{0, {}, true}).value().at(0).how, Inserted::How::inserted);
+    EXPECT_EQ(eyes->insert({&fresh, 1}, Fence{0, {}, true}).at(0).how, Inserted::How::inserted);
     return fresh.task.id;
   }
   TaskId insert_awaiting(const std::string& queue, int attempt = 1, const std::string& message_id = {}) {
@@ -108,16 +108,16 @@ struct World {
       task.message_id = message_id;
     });
   }
-  Task row(TaskId id) { return eyes->find(id).value().value().task; }
+  Task row(TaskId id) { return eyes->find(id).value().task; }
   // By another process.
   void pause(const std::string& queue, std::optional<EpochMs> until = {}) {
-    ASSERT_TRUE(eyes->pause({queue, until, "ann", ""}));
+    eyes->pause({queue, until, "ann", ""});
   }
-  void resume(const std::string& queue) { ASSERT_TRUE(eyes->resume(queue, "ann", "").value().any()); }
-  std::vector<TaskRow> rows() { return eyes->list({}).value(); }
+  void resume(const std::string& queue) { ASSERT_TRUE(eyes->resume(queue, "ann", "").any()); }
+  std::vector<TaskRow> rows() { return eyes->list({}); }
   // As the view retry_queues shows it.
   QueueGate gate(const std::string& queue) {
-    const auto states = eyes->gate_states().value();
+    const auto states = eyes->gate_states();
     const auto state = std::ranges::find(states, queue, &GateState::queue);
     return shown_gate(nullptr, state == states.end() ? nullptr : &*state, now()).value_or(QueueGate{});
   }
@@ -126,11 +126,11 @@ struct World {
   Fence peer(const std::string& name, Ms lease) {
     std::vector<int> shards;
     for (int s = 0; s < kShards; ++s) shards.push_back(s);
-    const int node = eyes->register_node({name, "0", "there", 7}, lease).value();
-    return {node, eyes->acquire(node, 7, shards, lease, 0).value()};
+    const int node = eyes->register_node({name, "0", "there", 7}, lease);
+    return {node, eyes->acquire(node, 7, shards, lease, 0)};
   }
   Decision apply(const Fence& who, Event event) {
-    return eyes->apply({&event, 1}, who, decider(rules)).value().at(0);
+    return eyes->apply({&event, 1}, who, decider(rules)).at(0);
   }
 
   const std::shared_ptr<test::VirtualClock> clock = std::make_shared<test::VirtualClock>();
@@ -247,8 +247,7 @@ class Flow final : public BrokerSink {
   QueueNames names;
   Health health{*world.clock, [] {}};
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, world.clock};
-  test::VirtualJobs jobs{world.loop,
-                         [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
+  test::VirtualJobs jobs{world.loop, [this] { return open_memory_store(world.db); }};
   Jobs table{world.loop, jobs, shards};
   Gates gates{sidecar, [this](const std::vector<std::string>& queues) { dispatch.gates_changed(queues); }};
   DeliveryProof proof{sidecar};

@@ -85,7 +85,7 @@ class GateStory : public testing::Test {
     ASSERT_EQ(flow->say({id, event::Succeeded{world.row(id).attempt}})->verdict, Decision::Verdict::applied);
   }
   Breaker breaker() {
-    const auto states = world.eyes->gate_states().value();
+    const auto states = world.eyes->gate_states();
     return states.empty() ? Breaker{} : states.front().breaker;
   }
 

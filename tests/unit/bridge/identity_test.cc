@@ -74,10 +74,10 @@ class IdentityStory : public testing::Test {
   std::vector<TaskRow> all_rows() {
     Filter filter;
     filter.limit = 1000;
-    return world.eyes->list(filter).value();
+    return world.eyes->list(filter);
   }
   std::int64_t count(As as) const { return flow.counts.totals.recognized[static_cast<std::size_t>(as)]; }
-  MessagePtr stored(TaskId id) { return world.eyes->messages({&id, 1}).value().at(0).message; }
+  MessagePtr stored(TaskId id) { return world.eyes->messages({&id, 1}).at(0).message; }
 
   World world;
   Flow flow{world};
@@ -172,7 +172,7 @@ TEST_F(IdentityStory, TheSameBodyWithOtherHeadersIsTheSameTaskWithTheHeadersAsLa
   EXPECT_EQ(task.level, 2);
   EXPECT_EQ(stored(id)->headers, (Table{{"retries", 1}}));
   EXPECT_EQ(task.digest, message_digest(*stored(id)));
-  EXPECT_NE(world.eyes->known({&id, 1}).value().at(0).origin.find("earlier content"), std::string::npos);
+  EXPECT_NE(world.eyes->known({&id, 1}).at(0).origin.find("earlier content"), std::string::npos);
   EXPECT_EQ(count(As::changed), 1);
   // It crashed before the ack, and publishes it again.
   fails(message("body", "m-1", headers));

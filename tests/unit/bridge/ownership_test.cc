@@ -50,8 +50,7 @@ struct OwnedSidecar {
         world.loop, broker,
         [this](StoreJobs::OnStatus on_status) {
           return std::make_unique<test::VirtualJobs>(
-              world.loop, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); },
-              std::move(on_status));
+              world.loop, [this] { return open_memory_store(db); }, std::move(on_status));
         },
         settings, rules, [] {});
   }
@@ -85,9 +84,7 @@ class OwnershipTest : public testing::Test {
     message.headers->emplace_back(std::string(header::kQueue), "orders");
     return to.put(failed, "", message);
   }
-  std::size_t tasks(const std::shared_ptr<MemoryDb>& db) {
-    return open_memory_store(db)->list({}).value().size();
-  }
+  std::size_t tasks(const std::shared_ptr<MemoryDb>& db) { return open_memory_store(db)->list({}).size(); }
 
   OwnedWorld world;
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, world.clock};
@@ -100,7 +97,7 @@ TEST_F(OwnershipTest, TheFirstSidecarMarksBothSides) {
   OwnedSidecar a(world, broker, database());
   a.start();
   ASSERT_TRUE(a.until([&] { return a.serves(); }));
-  const Ownership ownership = look_at_ownership(*open_memory_store(a.db)).value();
+  const Ownership ownership = look_at_ownership(*open_memory_store(a.db));
   ASSERT_TRUE(ownership.serves);
   EXPECT_EQ(describe(*ownership.serves), "broker 'memory', virtual host '/', prefix 'rung'");
   EXPECT_EQ(broker.owner(), ownership.database);
@@ -142,7 +139,7 @@ class AnotherPlace : public OwnershipTest {
     EXPECT_NE(b.problem().find(named), std::string::npos) << b.problem();
     EXPECT_NE(b.problem().find("rung adopt"), std::string::npos) << b.problem();
     EXPECT_TRUE(a.serves());
-    const auto events = open_memory_store(db)->events(10).value();
+    const auto events = open_memory_store(db)->events(10);
     EXPECT_EQ(std::ranges::count(events, "ownership_conflict", &SystemEvent::kind), 1);
   }
 };
@@ -172,7 +169,7 @@ TEST_F(OwnershipTest, APlaceOfAnotherDatabaseIsNotServed) {
   EXPECT_EQ(a.bridge->vitals().shards, 0);
   EXPECT_EQ(broker.owner(), "anothers");
   EXPECT_NE(a.problem().find("id anothers"), std::string::npos) << a.problem();
-  EXPECT_FALSE(look_at_ownership(*open_memory_store(a.db)).value().serves)
+  EXPECT_FALSE(look_at_ownership(*open_memory_store(a.db)).serves)
       << "the database stays free for a corrected config";
 }
 
@@ -182,12 +179,12 @@ TEST_F(OwnershipTest, ANewIdOfOurOwnDatabaseIsNoConflict) {
   a.start();
   ASSERT_TRUE(a.until([&] { return a.serves(); }));
   const std::string before = broker.owner();
-  const std::string id = change_ownership(*open_memory_store(a.db), {"memory", "/", "rung"}).value();
+  const std::string id = change_ownership(*open_memory_store(a.db), {"memory", "/", "rung"});
   broker.become("memory", id);
   broker.claim(before, true);
   world.loop.run_for(Ms{30'000});
   EXPECT_TRUE(a.serves());
-  EXPECT_TRUE(std::ranges::none_of(open_memory_store(a.db)->events(10).value(),
+  EXPECT_TRUE(std::ranges::none_of(open_memory_store(a.db)->events(10),
                                    [](const SystemEvent& e) { return e.kind == "ownership_conflict"; }));
 }
 

@@ -30,7 +30,7 @@ TEST_F(PauseStory, ATaskOfAPausedQueueWaitsAndLosesNothing) {
   EXPECT_EQ(task.state, State::scheduled);
   EXPECT_EQ(task.attempt, 0);
   EXPECT_EQ(task.level, 1);
-  EXPECT_TRUE(world.eyes->history(held)->empty());
+  EXPECT_TRUE(world.eyes->history(held).empty());
   const EpochMs due = *task.next_at, resumed = world.now();
   resume("orders");
   world.loop.run_for(Ms{1000});

@@ -116,7 +116,7 @@ TEST_F(TenantStory, ASlowTenantDelaysNoOther) {
   others.push_back(scheduled("orders", Ms{300}));
   world.loop.run_for(kSecond * 7);
   for (const TaskId id : others) {
-    const auto history = world.eyes->history(id).value();
+    const auto history = world.eyes->history(id);
     ASSERT_THAT(history, SizeIs(1));
     EXPECT_LE(*history.front().attempt.published_at - history.front().attempt.due_at, Ms{100});
   }
@@ -351,7 +351,7 @@ TEST_F(RetryAfterStory, AResumeEndsIt) {
   const TaskId second = scheduled("orders", Ms{500});
   world.loop.run_for(kSecond * 5);
   EXPECT_THAT(sent(), SizeIs(1));
-  EXPECT_TRUE(world.eyes->resume("orders", "ann", "")->retry_after);
+  EXPECT_TRUE(world.eyes->resume("orders", "ann", "").retry_after);
   world.loop.run_for(kSecond);
   EXPECT_EQ(sent(), (std::vector<TaskId>{first, second}));
 }
@@ -369,7 +369,7 @@ TEST_F(RetryAfterStory, AThousandOfThemAreOneChangeAndTheLongestApplies) {
   flow->jobs.by_itself(Lane::gate_writes);
   world.loop.run_for(kSecond);
   EXPECT_EQ(flow->gates.pending(), 0U);
-  const auto hold = world.eyes->gate_states().value().at(0).retry_after;
+  const auto hold = world.eyes->gate_states().at(0).retry_after;
   ASSERT_TRUE(hold);
   EXPECT_GE(hold->until - hold->since, Ms{29'990});
   EXPECT_EQ(hold->reason, "task " + ids.back().str() + " asked for 29s990ms");

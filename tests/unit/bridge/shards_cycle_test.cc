@@ -19,7 +19,7 @@ struct Instance {
   Instance(test::VirtualLoop& loop, const std::shared_ptr<MemoryDb>& db, const std::string& name,
            std::uint64_t number, Ms lease)
       : clock(loop.clock()),
-        jobs(loop, [db]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }),
+        jobs(loop, [db] { return open_memory_store(db); }),
         shards(loop, jobs, clock, {{name, "0", "here", number}, lease, Ms{1000}},
                {[](const std::vector<Gained>&) {}, [](const std::vector<int>&) {},
                 [this](BootMs until) {
@@ -50,14 +50,14 @@ class ShardsCycle : public testing::Test {
     return clock->boot() - from;
   }
   int owned(const Instance& instance) const {
-    const auto rows = *eyes->shards();
+    const auto rows = eyes->shards();
     return static_cast<int>(std::ranges::count_if(rows, [&](const ShardRow& row) {
       return row.owner != 0 && row.owner == instance.shards.node() && *row.expires_at > db->now();
     }));
   }
   // What the others read about its connection to the broker.
   BrokerLink told(const Instance& instance) const {
-    const auto nodes = *eyes->live_nodes();
+    const auto nodes = eyes->live_nodes();
     const auto its = std::ranges::find(nodes, instance.shards.node(), &NodeRow::id);
     return its == nodes.end() ? BrokerLink::up : its->link;
   }
@@ -156,7 +156,7 @@ TEST_F(ShardsCycle, AShardWhosePublishHangsIsKeptUntilItEnds) {
   add("b").shards.start();
   until([&] { return owned(busy) == 33 && owned(*all[1]) == 31; });
   loop.run_for(kLease * 2);
-  EXPECT_EQ((*eyes->shards())[63].owner, busy.shards.node());
+  EXPECT_EQ(eyes->shards()[63].owner, busy.shards.node());
   busy.shards.end_use(63);
   EXPECT_LT(until([&] { return balanced(); }), kLease);
 }
@@ -185,7 +185,7 @@ TEST_F(ShardsCycle, WhoDiesIsTakenOverWhenItsLeaseRunsOut) {
   until([&] { return balanced(); });
   // No more word from it, and its last renewal is as fresh as can be.
   until([&] {
-    const auto rows = *eyes->shards();
+    const auto rows = eyes->shards();
     const auto its = std::ranges::find(rows, all[4]->shards.node(), &ShardRow::owner);
     return its != rows.end() && *its->expires_at - db->now() > lease - Ms{30};
   });
@@ -217,12 +217,12 @@ TEST_F(ShardsCycle, WhoLeavesWhileItsCycleIsUnderWayGivesAllBack) {
     leave.start(Ms{turn / 4});
     until([&] { return gone; });
     loop.run_for(Ms{20});  // what may still come in
-    const auto rows = *eyes->shards();
+    const auto rows = eyes->shards();
     EXPECT_TRUE(std::ranges::all_of(rows, [](const ShardRow& row) { return row.owner == 0; })) << turn;
     EXPECT_EQ(one.shards.count(), 0);
     EXPECT_EQ(one.publish_until.ms, 0);
     EXPECT_FALSE(one.opened_after_leaving) << "the fence is open, and the shards are given back";
-    EXPECT_TRUE(eyes->live_nodes()->empty());
+    EXPECT_TRUE(eyes->live_nodes().empty());
     all.clear();
   }
 }
@@ -248,14 +248,14 @@ TEST_F(ShardsCycle, ADatabaseThatWentBackInTimeIsNoOtherProcessWithItsName) {
   const auto restore = db->back_up();
   loop.run_for(kLease * 2);
   std::uint64_t highest = 0;
-  const auto before = *eyes->shards();
+  const auto before = eyes->shards();
   for (const ShardRow& row : before) highest = std::max(highest, row.epoch);
   restore();
   until([&] { return first.notices.size() == 1 && second.notices.size() == 1; });
   EXPECT_EQ(first.notices.at(0).kind, Shards::Notice::Kind::restored);
   until([&] { return balanced(); });
   EXPECT_FALSE(first.name_taken || second.name_taken);
-  const auto after = *eyes->shards();
+  const auto after = eyes->shards();
   for (const ShardRow& row : after) EXPECT_GT(row.epoch, highest) << "a write of before would pass the fence";
 }
 

@@ -103,7 +103,7 @@ class Silences : public testing::Test {
   }
   std::vector<std::string> events() {
     std::vector<std::string> kinds;
-    for (const SystemEvent& event : std::vector<SystemEvent>(world.eyes->events(100).value()))
+    for (const SystemEvent& event : std::vector<SystemEvent>(world.eyes->events(100)))
       kinds.push_back(event.kind);
     std::ranges::reverse(kinds);
     return kinds;
@@ -128,7 +128,7 @@ TEST_F(Silences, FailuresOfADetachedQueueAreNoSuccesses) {
   for (const TaskId id : ids) EXPECT_TRUE(is_held(id));
   EXPECT_LT(a.looks - before, 10) << "one look a batch, not one a task";
   EXPECT_EQ(a.totals().silences_held, 300);
-  EXPECT_THAT(world.eyes->history(ids[0]).value().at(0).attempt.error,
+  EXPECT_THAT(world.eyes->history(ids[0]).at(0).attempt.error,
               HasSubstr("queue orders is not attached (its dead letters go nowhere) since"));
   // Attached again: their failures are lost all the same.
   attach(a, true);
@@ -159,7 +159,7 @@ TEST_F(Silences, ADetachmentInTheMiddleOfTheSilenceIsNotForgottenAtItsEnd) {
   EXPECT_TRUE(is_held(before));
   EXPECT_TRUE(is_held(within));
   EXPECT_TRUE(is_presumed(after));
-  EXPECT_THAT(world.eyes->history(before).value().at(0).attempt.error, HasSubstr("was not attached until"));
+  EXPECT_THAT(world.eyes->history(before).at(0).attempt.error, HasSubstr("was not attached until"));
 }
 
 TEST_F(Silences, AFailureThatArrivesEndsAHeldSilence) {
@@ -256,14 +256,13 @@ TEST_F(Silences, WhatCouldNotBeRecordedIsRecordedLater) {
   a.flow.attachments.failed(failed);
   pass(a.takes);
   world.db->fail_next(0);
-  EXPECT_THAT(world.eyes->attachments({}).value(), IsEmpty());
+  EXPECT_THAT(world.eyes->attachments({}), IsEmpty());
   a.ask();
   pass(a.takes * 2);
   a.flow.attachments.failed(failed);
   pass(a.takes);
   std::vector<std::string> queues;
-  for (const auto& [queue, record] : AttachmentRecords(world.eyes->attachments({}).value()))
-    queues.push_back(queue);
+  for (const auto& [queue, record] : AttachmentRecords(world.eyes->attachments({}))) queues.push_back(queue);
   EXPECT_THAT(queues, UnorderedElementsAre("orders", "invoices"));
 }
 
@@ -308,10 +307,10 @@ TEST_F(Silences, ALookThatAnotherInstanceOvertookIsWrittenByTheNextOne) {
   a.ask();
   pass(a.takes + Ms{5});  // the second look, which decides, has begun
   for (const AttachmentState state : {AttachmentState::detached, AttachmentState::attached})
-    ASSERT_TRUE(world.eyes->see_attachments(
-        std::vector<AttachmentSighting>{{"orders", state, "as the other saw it", world.now()}}));
+    world.eyes->see_attachments(
+        std::vector<AttachmentSighting>{{"orders", state, "as the other saw it", world.now()}});
   pass(a.takes);
-  const auto stored = [&] { return world.eyes->attachments({}).value().at("orders").state; };
+  const auto stored = [&] { return world.eyes->attachments({}).at("orders").state; };
   ASSERT_EQ(stored(), AttachmentState::attached);
   a.ask();
   pass(a.takes + Ms{5});
@@ -410,10 +409,10 @@ TEST_F(Silences, WhatNobodyHasReadIsNoSuccess) {
   pass(kOver * 20);
   EXPECT_EQ(world.row(id).state, State::awaiting);
   EXPECT_FALSE(is_held(id)) << "it ends by itself";
-  const auto known = world.eyes->attachments({}).value().at("orders").reading;
+  const auto known = world.eyes->attachments({}).at("orders").reading;
   ASSERT_TRUE(known);
   EXPECT_EQ(unread_because("orders", *known), "queue orders has no consumer, and 1 message waits in it");
-  EXPECT_EQ(world.eyes->history(id).value().at(0).attempt.error,
+  EXPECT_EQ(world.eyes->history(id).at(0).attempt.error,
             "unread so far: queue orders has no consumer, and 1 message waits in it");
   // A consumer reads it: its silence begins now.
   a.reads = true;

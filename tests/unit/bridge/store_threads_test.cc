@@ -15,11 +15,11 @@ namespace {
 class StoreThreadsTest : public testing::Test {
  protected:
   StoreFactory factory() {
-    return [this]() -> Result<std::unique_ptr<Store>> {
+    return [this] {
       ++opened_;
       if (refusals_ > 0) {
         --refusals_;
-        return transient("connection refused");
+        throw StoreError({Error::Kind::transient, "connection refused"});
       }
       return open_memory_store(db_);
     };
@@ -41,7 +41,7 @@ class StoreThreadsTest : public testing::Test {
   }
 
   // The answer of the only job.
-  Result<int> answer(StoreThreads& threads, Lane lane, std::function<Result<int>(Store&)> job) {
+  Result<int> answer(StoreThreads& threads, Lane lane, std::function<int(Store&)> job) {
     std::optional<Result<int>> got;
     threads.submit<int>(lane, std::move(job), [&](const Result<int>& result) {
       got = result;
@@ -63,7 +63,7 @@ class StoreThreadsTest : public testing::Test {
 TEST_F(StoreThreadsTest, AJobIsTriedAgainUntilTheDatabaseIsBackAndTheOutageIsSaidOnce) {
   refusals_ = 3;
   StoreThreads threads(loop_, factory(), 1, listener());
-  EXPECT_EQ(answer(threads, Lane::flow, [](Store&) -> Result<int> { return 42; }).value(), 42);
+  EXPECT_EQ(answer(threads, Lane::flow, [](Store&) { return 42; }).value(), 42);
   EXPECT_EQ(opened_, 4);
   EXPECT_EQ(said_, (std::vector<bool>{true, false}));
 }
@@ -71,24 +71,22 @@ TEST_F(StoreThreadsTest, AJobIsTriedAgainUntilTheDatabaseIsBackAndTheOutageIsSai
 TEST_F(StoreThreadsTest, ATransientErrorOfTheJobIsTriedAgainOnANewConnection) {
   StoreThreads threads(loop_, factory(), 1, listener());
   std::atomic<int> tries = 0;
-  EXPECT_TRUE(answer(threads, Lane::flow, [&](Store&) -> Result<int> {
-    if (++tries < 3) return transient("server has gone away");
+  EXPECT_TRUE(answer(threads, Lane::flow, [&](Store&) {
+    if (++tries < 3) throw StoreError({Error::Kind::transient, "server has gone away"});
     return 1;
   }));
   EXPECT_EQ(tries, 3);
   EXPECT_EQ(opened_, 3);
 }
 
-tl::unexpected<Error> refuses(std::string why) {
-  return tl::unexpected<Error>(Error{Error::Kind::refused, std::move(why)});
-}
+StoreError refusal(std::string why) { return StoreError({Error::Kind::refused, std::move(why)}); }
 
 TEST_F(StoreThreadsTest, WhatTheDatabaseRefusesIsTriedAgainAndEachReasonIsSaidOnce) {
   StoreThreads threads(loop_, factory(), 1, listener());
   std::atomic<int> tries = 0;
-  EXPECT_TRUE(answer(threads, Lane::flow, [&](Store&) -> Result<int> {
+  EXPECT_TRUE(answer(threads, Lane::flow, [&](Store&) {
     const int n = ++tries;
-    if (n < 5) return refuses(n < 3 ? "INSERT command denied" : "no such table");
+    if (n < 5) throw refusal(n < 3 ? "INSERT command denied" : "no such table");
     return 1;
   }));
   EXPECT_EQ(tries, 5);
@@ -100,7 +98,7 @@ TEST_F(StoreThreadsTest, WhatTheDatabaseRefusesIsTriedAgainAndEachReasonIsSaidOn
 TEST_F(StoreThreadsTest, WhatTheDatabaseRefusesTheUpkeepIsAnAnswer) {
   StoreThreads threads(loop_, factory(), 1, listener());
   const auto result =
-      answer(threads, Lane::upkeep, [](Store&) -> Result<int> { return refuses("DROP command denied"); });
+      answer(threads, Lane::upkeep, [](Store&) -> int { throw refusal("DROP command denied"); });
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, Error::Kind::refused);
   EXPECT_TRUE(said_.empty());
@@ -109,8 +107,8 @@ TEST_F(StoreThreadsTest, WhatTheDatabaseRefusesTheUpkeepIsAnAnswer) {
 // A session keeps the rights that it had when it was opened.
 TEST_F(StoreThreadsTest, ARightThatWasGrantedIsSeenByTheUpkeepsNextJob) {
   StoreThreads threads(loop_, factory(), 1, listener());
-  const auto job = [this](Store&) -> Result<int> {
-    if (opened_ == 1) return refuses("DELETE command denied");
+  const auto job = [this](Store&) {
+    if (opened_ == 1) throw refusal("DELETE command denied");
     return 1;
   };
   threads.submit<int>(Lane::upkeep, job, [&](const Result<int>& first) {
@@ -132,10 +130,10 @@ TEST_F(StoreThreadsTest, AThreadThatHasNothingToDoClosesItsConnection) {
   io::Timer again(loop_, [&] {
     if (db_.use_count() > without) return again.start(kIdle);  // it is open still
     threads.submit<int>(
-        Lane::flow, [](Store&) -> Result<int> { return 2; }, [&](const Result<int>&) { loop_.stop(); });
+        Lane::flow, [](Store&) { return 2; }, [&](const Result<int>&) { loop_.stop(); });
   });
   threads.submit<int>(
-      Lane::flow, [](Store&) -> Result<int> { return 1; }, [&](const Result<int>&) { again.start(kIdle); });
+      Lane::flow, [](Store&) { return 1; }, [&](const Result<int>&) { again.start(kIdle); });
   run();
   EXPECT_EQ(opened_, 2);
   EXPECT_TRUE(said_.empty()) << "nothing was away";
@@ -143,8 +141,9 @@ TEST_F(StoreThreadsTest, AThreadThatHasNothingToDoClosesItsConnection) {
 
 TEST_F(StoreThreadsTest, APermanentErrorIsAnAnswer) {
   StoreThreads threads(loop_, factory(), 1, listener());
-  const auto result =
-      answer(threads, Lane::flow, [](Store&) -> Result<int> { return permanent("too large"); });
+  const auto result = answer(threads, Lane::flow, [](Store&) -> int {
+    throw StoreError({Error::Kind::permanent, "too large"});
+  });
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message, "too large");
   EXPECT_TRUE(said_.empty());
@@ -154,7 +153,7 @@ TEST_F(StoreThreadsTest, StopEndsAnOutagesWait) {
   refusals_ = 1'000'000;
   StoreThreads threads(loop_, factory(), 2, listener());
   threads.submit<int>(
-      Lane::flow, [](Store&) -> Result<int> { return 1; }, [](const Result<int>&) {});
+      Lane::flow, [](Store&) { return 1; }, [](const Result<int>&) {});
   while (opened_ == 0) std::this_thread::yield();
   threads.stop();
   EXPECT_TRUE(threads.join(kBound));
@@ -169,7 +168,7 @@ TEST_F(StoreThreadsTest, FloodedLanesDelayNoLease) {
     for (int i = 0; i < 5000; ++i) {
       threads.submit<bool>(
           lane,
-          [&](Store&) -> Result<bool> {
+          [&](Store&) {
             while (!go_on) std::this_thread::sleep_for(std::chrono::milliseconds{1});
             return true;
           },
@@ -178,7 +177,7 @@ TEST_F(StoreThreadsTest, FloodedLanesDelayNoLease) {
   }
   const std::function<void()> ask = [&] {
     threads.submit<bool>(
-        Lane::leases, [](Store&) -> Result<bool> { return true; },
+        Lane::leases, [](Store&) { return true; },
         [&](const Result<bool>& done) {
           EXPECT_TRUE(done);
           if (++leases < 200) return ask();
