@@ -127,7 +127,6 @@ struct SentCounts {  // without what was withdrawn
   std::int64_t sent = 0, succeeded = 0, failed = 0;
   std::int64_t open = 0;    // delivered, no outcome yet
   std::int64_t unsent = 0;  // not delivered yet
-  std::string unread = {};  // unread_among()
 };
 SentCounts count(const std::vector<SentTask>& sent);
 // What is known of their queues.

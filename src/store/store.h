@@ -141,9 +141,8 @@ class Store {
   virtual std::optional<Bulk> set_bulk(const BulkControl& control) = 0;
   // Takes the most overdue bulk that is running, whose next step is due by its rate, and that has no runner,
   // an expired one, or us. We own it until now + ttl, and after a step until a little after the next step is
-  // due. `only`: consider only that bulk.
-  virtual std::optional<Bulk> take_bulk(const std::string& runner, Ms ttl,
-                                        std::optional<std::int64_t> only = std::nullopt) = 0;
+  // due.
+  virtual std::optional<Bulk> take_bulk(const std::string& runner, Ms ttl) = 0;
   // The next tasks after step.from, by id. None: the bulk is complete, and is marked done. Every end of a
   // bulk that has_ended() leaves an event (bulk_ended).
   virtual std::vector<TaskId> bulk_next(const BulkStep& step, int limit) = 0;

@@ -118,13 +118,11 @@ std::optional<Bulk> MysqlStore::set_bulk(const BulkControl& control) {
   });
 }
 
-std::optional<Bulk> MysqlStore::take_bulk(const std::string& runner, Ms ttl,
-                                          std::optional<std::int64_t> only) {
+std::optional<Bulk> MysqlStore::take_bulk(const std::string& runner, Ms ttl) {
   const Sql free = render("bulk_due.free", {{"runner", runner}});
-  const Sql which = only ? equals("id", *only) : Sql();
   // Mostly there is none: one statement instead of a transaction. Another process may be quicker.
-  const auto due = session_->run(
-      [&] { return session_->number(render("bulk_due") + free + which + render("bulk_due.end")); });
+  const auto due =
+      session_->run([&] { return session_->number(render("bulk_due") + free + render("bulk_due.end")); });
   if (due == 0) return std::nullopt;
   return session_->transaction([&]() -> std::optional<Bulk> {
     const auto taken = session_->exec(

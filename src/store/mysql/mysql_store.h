@@ -101,8 +101,7 @@ class MysqlStore final : public TaskWriter {
   Bulk create_bulk(const NewBulk& bulk) override;
   std::optional<Bulk> bulk(std::int64_t id) override;
   std::optional<Bulk> set_bulk(const BulkControl& control) override;
-  std::optional<Bulk> take_bulk(const std::string& runner, Ms ttl,
-                                std::optional<std::int64_t> only = std::nullopt) override;
+  std::optional<Bulk> take_bulk(const std::string& runner, Ms ttl) override;
   std::vector<TaskId> bulk_next(const BulkStep& step, int limit) override;
   std::vector<SentTask> sent_by_bulk(std::int64_t id, int limit) override;
   void judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) override;

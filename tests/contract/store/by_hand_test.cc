@@ -71,7 +71,7 @@ TEST_P(ByHandTest, TheReasonAndTheBulkStandInTheAudit) {
   ASSERT_EQ(store_->apply(std::span(&fire, 1), Fence{}, decider()).at(0).verdict, Verdict::applied);
   const TaskId other = waiting("invoices");
   const Bulk bulk = store_->create_bulk(cancel_all("invoices"));
-  const Bulk taken = *store_->take_bulk("us", kTtl, bulk.id);
+  const Bulk taken = *store_->take_bulk("us", kTtl);
   step(taken, "us", 10);
   const AuditRow by_id = store_->audit(id).at(0), by_bulk = store_->audit(other).at(0);
   EXPECT_EQ(by_id.reason, "the bank is back");
@@ -200,7 +200,7 @@ TEST_P(ByHandTest, ABulkIsPausedGoesOnAndIsAborted) {
   const auto on = store_->set_bulk({made.id, BulkState::running, 2.5});
   EXPECT_EQ(on->state, BulkState::running);
   EXPECT_DOUBLE_EQ(on->rate, 2.5);
-  ASSERT_TRUE(store_->take_bulk("us", kTtl, made.id));
+  ASSERT_TRUE(store_->take_bulk("us", kTtl));
   EXPECT_EQ(step(made, "us", 1), 1U);
   EXPECT_EQ(store_->set_bulk({made.id, BulkState::aborted})->state, BulkState::aborted);
   EXPECT_EQ(store_->set_bulk({made.id, BulkState::running})->state, BulkState::aborted) << "it has ended";

@@ -27,7 +27,7 @@ TEST_P(CarefulRedrive, ItsCareIsKept) {
   EXPECT_EQ(made.action, BulkAction::redrive);
   EXPECT_EQ(store_->bulk(made.id)->care, asked.care);
   EXPECT_FALSE(made.canary_done);
-  ASSERT_TRUE(store_->take_bulk("us", kTtl, made.id)) << "a process of this release runs it";
+  ASSERT_TRUE(store_->take_bulk("us", kTtl)) << "a process of this release runs it";
   NewBulk plain = redrive();
   EXPECT_EQ(store_->create_bulk(plain).care, Care{});
 }
@@ -153,7 +153,7 @@ TEST_P(CarefulRedrive, ATaskHasOneOpenRedrive) {
   NewBulk discard = cancel_all("presumed");
   discard.action = BulkAction::discard;
   EXPECT_EQ(store_->create_bulk(discard).total, 2);
-  ASSERT_TRUE(store_->take_bulk("us", kTtl, made.id));
+  ASSERT_TRUE(store_->take_bulk("us", kTtl));
   EXPECT_EQ(step(made, "us", 1), 1U);
   // A person sends the second one alone; it succeeds, as its silence says. The bulk does not send it again.
   EXPECT_EQ(change(second, event::Redrive{}).verdict, Verdict::applied);

@@ -119,8 +119,7 @@ std::optional<Bulk> MemoryStore::set_bulk(const BulkControl& control) {
   });
 }
 
-std::optional<Bulk> MemoryStore::take_bulk(const std::string& runner, Ms ttl,
-                                           std::optional<std::int64_t> only) {
+std::optional<Bulk> MemoryStore::take_bulk(const std::string& runner, Ms ttl) {
   return call([&] {
     std::optional<Bulk> out;
     const EpochMs now = db_.now_();
@@ -128,7 +127,7 @@ std::optional<Bulk> MemoryStore::take_bulk(const std::string& runner, Ms ttl,
     for (MemoryBulks::Row& row : db_.bulks_.rows()) {
       const bool free = row.bulk.runner.empty() || row.bulk.runner == runner || row.until <= now;
       const bool due = row.bulk.state == BulkState::running && row.next <= now;
-      if (!due || !free || (only && *only != row.bulk.id)) continue;
+      if (!due || !free) continue;
       if (best == nullptr || row.next < best->next) best = &row;
     }
     if (best == nullptr) return out;

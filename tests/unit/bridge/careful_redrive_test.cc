@@ -51,7 +51,7 @@ class CarefulRedriveStory : public testing::Test {
     return world.eyes->create_bulk(asked);
   }
   BulkProgress step(const Bulk& bulk) {
-    const auto taken = world.eyes->take_bulk("a", kOneMinute, bulk.id);
+    const auto taken = world.eyes->take_bulk("a", kOneMinute);
     EXPECT_TRUE(taken) << "it is not due";
     return perform_step(*world.eyes, *taken, "a", fence, world.rules);
   }
@@ -86,7 +86,7 @@ TEST_F(CarefulRedriveStory, TheCanaryGoesFirstAndTheOthersFollow) {
   BulkProgress waits = step(bulk);
   EXPECT_EQ(waits.verdict.go, Go::wait);
   EXPECT_THAT(waits.verdict.why, HasSubstr("3 not sent yet"));
-  EXPECT_FALSE(world.eyes->take_bulk("a", kOneMinute, bulk.id)) << "it looks once a second";
+  EXPECT_FALSE(world.eyes->take_bulk("a", kOneMinute)) << "it looks once a second";
   world.loop.run_for(kLookAtOutcomes);
   for (int i = 0; i < 3; ++i) deliver(ids[i]);
   succeed(ids[0]);
