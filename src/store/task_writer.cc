@@ -271,10 +271,8 @@ class Application {
     return decisions;
   }
 
-  Circumstances circumstances(const LockedTask& locked) {
-    const Task& task = locked.task;
+  Circumstances circumstances(const Task& task) {
     Circumstances at{now_, tables_.random(), node_, 0, -1};
-    at.short_claim = locked.short_claim;
     const auto lease = std::ranges::find(held_, task.shard, &Lease::shard);
     if (lease != held_.end()) {
       at.epoch = lease->epoch;
@@ -302,7 +300,7 @@ class Application {
     }
     LockedTask& locked = it->second;
     if (auto no = refuse_by_hand(event, locked.task)) return *std::move(no);
-    Decision d = decide(locked.task, event.what, circumstances(locked));
+    Decision d = decide(locked.task, event.what, circumstances(locked.task));
     if (d.verdict != Decision::Verdict::applied) return d;
     if (d.child != nullptr) {
       const Inserted::How how = insert_child(tables_, book_, *d.child).how;
@@ -468,10 +466,18 @@ Claimed TaskWriter::claim(std::span<const Event> events, const Fence& fence, con
 }
 
 void TaskWriter::write_claims(std::span<const TaskId> ids) {
-  std::vector<Event> events;
-  events.reserve(ids.size());
-  for (const TaskId id : ids) events.push_back({id, event::Claim{}});
-  write(events, Fence{}, keep_short_claim, nullptr, nullptr);
+  if (ids.empty()) return;
+  std::vector<TaskId> ordered(ids.begin(), ids.end());
+  std::sort(ordered.begin(), ordered.end());
+  const auto body = [&] {
+    const Locked locked = lock(Fence{}, ordered);
+    std::vector<ChangedTask> claimed;
+    for (const LockedTask& row : locked.tasks) {
+      if (row.short_claim) claimed.push_back({&row.task, &row.task, true});
+    }
+    write_tasks(claimed);
+  };
+  transaction(body, {});
 }
 
 }  // namespace rung

@@ -598,10 +598,6 @@ Task with_short_claim(Task row, std::uint64_t epoch, int node) {
   return row;
 }
 
-Decision keep_short_claim(const Task& task, const Happening& /*what*/, const Circumstances& at) {
-  return at.short_claim ? applied(task) : stale(task, is_in(task));
-}
-
 std::optional<Decision> refuse_by_hand(const Event& event, const Task& task) {
   if (!event.by_hand) return std::nullopt;
   const ByHand& by = *event.by_hand;

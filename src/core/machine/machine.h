@@ -171,7 +171,6 @@ struct Circumstances {
   // For a task in `publishing`: the lease under which it was claimed is still valid, so the claimer may still
   // publish a copy, and will report the result.
   bool claim_stands = false;
-  bool short_claim = false;  // that claim is not in the task's row (with_short_claim)
 };
 
 // Reason of a refusal: there is no row. A store gives it without calling decide().
@@ -252,8 +251,6 @@ inline bool is_short_claim(const Task& row, const Attempt& next) {
   return row.state == State::scheduled && next.attempt == row.attempt + 1 &&
          next.outcome == Outcome::pending && next.epoch != 0 && next.due_at == row.next_at;
 }
-// A Decider that only keeps the short claim: its task is then written as claimed, whatever the event.
-Decision keep_short_claim(const Task& task, const Happening& what, const Circumstances& at);
 
 // The refusal of a person's change because of ByHand::queues or if_version; none if neither objects. Stores
 // ask this before they call decide(), with the row locked.

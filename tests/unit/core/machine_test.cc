@@ -298,14 +298,5 @@ TEST(Claim, OfWhatAnotherOwnerClaimedWaits) {
   EXPECT_EQ(decide(refused, event::Claim{}, rules(), at(kNow, kEpoch + 1)).verdict, Verdict::applied);
 }
 
-TEST(Claim, IsKept) {
-  const Task t = with_short_claim(task_in(State::scheduled), kEpoch, kUs);
-  Circumstances now = at(kNow, kEpoch + 1);
-  EXPECT_EQ(keep_short_claim(t, event::Claim{}, now).verdict, Verdict::stale);
-  now.short_claim = true;
-  EXPECT_EQ(keep_short_claim(t, event::Claim{}, now).verdict, Verdict::applied);
-  EXPECT_TRUE(keep_short_claim(t, event::Claim{}, now).task == t);
-}
-
 }  // namespace
 }  // namespace rung
