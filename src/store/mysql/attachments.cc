@@ -16,23 +16,22 @@ AttachmentRecords read_records(Session& session, std::span<const std::string> qu
   if (!queues.empty()) sql += render("attachments.queues", {{"queues", queues}});
   if (lock) sql += render("for_update");
   AttachmentRecords records;
-  auto row = session.query(sql);
-  while (row->next()) {
+  session.each(sql, [&](const ::sql::ResultSet& row) {
     AttachmentRecord record;
     std::string state;
     std::optional<std::int64_t> ready;
     QueueReading reading;
-    Fields(*row) >> record.queue >> state >> record.since >> record.attached_at >> record.detail >>
+    Fields(row) >> record.queue >> state >> record.since >> record.attached_at >> record.detail >>
         record.checked_at >> ready >> reading.consumers >> reading.until >> reading.from >> reading.at >>
         reading.seen_at >> reading.mark >> reading.marked_at;
     const auto known = from_word<AttachmentState>(state);
-    if (!known) continue;  // a later version's word
-    if (!queues.empty() && std::ranges::find(queues, record.queue) == queues.end()) continue;
+    if (!known) return;  // a later version's word
+    if (!queues.empty() && std::ranges::find(queues, record.queue) == queues.end()) return;
     record.state = *known;
     reading.ready = ready.value_or(0);
     if (ready) record.reading = reading;
     records[record.queue] = record;
-  }
+  });
   return records;
 }
 
@@ -55,7 +54,7 @@ void write_record(Session& session, const AttachmentRecord& record) {
 }  // namespace
 
 AttachmentRecords MysqlStore::attachments(std::span<const std::string> queues) {
-  return session_->run([&] { return read_records(*session_, queues, false); });
+  return read_records(*session_, queues, false);
 }
 
 // Usually nothing changes: then nothing is locked.
@@ -85,43 +84,37 @@ void MysqlStore::see_attachments(std::span<const AttachmentSighting> seen) {
     if (lock) session_->exec(render("attachments_forget", {{"before", now - kAttachmentsKept}}));
     return changes;
   };
-  if (session_->run([&] { return see(false); })) session_->transaction([&] { see(true); });
+  if (see(false)) session_->transaction([&] { see(true); });
 }
 
 std::map<TaskId, Awaiting> MysqlStore::awaiting(std::span<const TaskId> ids) {
   if (ids.empty()) return {};
-  return session_->run([&] {
-    std::map<TaskId, Awaiting> out;
-    const Sql sql = render("awaiting", {{"ids", ids}});
-    using Time = std::optional<EpochMs>;
-    for (const auto& [id, published_at, said] : session_->rows<TaskId, Time, std::optional<Silence>>(sql))
-      out[id] = {published_at, said};
-    return out;
-  });
+  std::map<TaskId, Awaiting> out;
+  const Sql sql = render("awaiting", {{"ids", ids}});
+  using Time = std::optional<EpochMs>;
+  for (const auto& [id, published_at, said] : session_->rows<TaskId, Time, std::optional<Silence>>(sql))
+    out[id] = {published_at, said};
+  return out;
 }
 
 // A call for each queue: a range of an index. GROUP BY reads all that await (45 ms for 100,000).
 std::vector<std::string> MysqlStore::awaiting_queues(std::size_t most) {
-  return session_->run([&] {
-    std::vector<std::string> out;
-    while (out.size() < most) {
-      const std::string last = out.empty() ? "" : out.back();
-      const auto next = session_->rows<std::string>(render("awaiting_queue", {{"queue", last}}));
-      if (next.empty()) break;
-      out.push_back(next[0]);
-    }
-    return out;
-  });
+  std::vector<std::string> out;
+  while (out.size() < most) {
+    const std::string last = out.empty() ? "" : out.back();
+    const auto next = session_->rows<std::string>(render("awaiting_queue", {{"queue", last}}));
+    if (next.empty()) break;
+    out.push_back(next[0]);
+  }
+  return out;
 }
 
 std::map<std::string, std::int64_t> MysqlStore::held_silences() {
-  return session_->run([&] {
-    std::map<std::string, std::int64_t> out;
-    const Sql held = render("held_silences", {{"shards", kAllShards}});
-    for (const auto& [queue, tasks] : session_->rows<std::string, std::int64_t>(held))
-      out.emplace(queue, tasks);
-    return out;
-  });
+  std::map<std::string, std::int64_t> out;
+  const Sql held = render("held_silences", {{"shards", kAllShards}});
+  for (const auto& [queue, tasks] : session_->rows<std::string, std::int64_t>(held))
+    out.emplace(queue, tasks);
+  return out;
 }
 
 }  // namespace rung::mysql

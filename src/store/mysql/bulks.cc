@@ -89,14 +89,12 @@ Bulk MysqlStore::create_bulk(const NewBulk& asked) {
       "bulk");
 }
 
-std::optional<Bulk> MysqlStore::bulk(std::int64_t id) {
-  return session_->run([&] { return read_bulk(*session_, id); });
-}
+std::optional<Bulk> MysqlStore::bulk(std::int64_t id) { return read_bulk(*session_, id); }
 
 std::vector<Bulk> MysqlStore::bulks(int limit, std::optional<std::int64_t> below) {
   const Sql from =
       below ? render("list.before", {{"column", Sql::identifier("id")}, {"value", *below}}) : Sql();
-  return session_->read_all(render("bulks") + from + render("list.end", {{"limit", limit}}), bulk_at);
+  return session_->all(render("bulks") + from + render("list.end", {{"limit", limit}}), bulk_at);
 }
 
 std::optional<Bulk> MysqlStore::set_bulk(const BulkControl& control) {
@@ -121,8 +119,7 @@ std::optional<Bulk> MysqlStore::set_bulk(const BulkControl& control) {
 std::optional<Bulk> MysqlStore::take_bulk(const std::string& runner, Ms ttl) {
   const Sql free = render("bulk_due.free", {{"runner", runner}});
   // Mostly there is none: one statement instead of a transaction. Another process may be quicker.
-  const auto due =
-      session_->run([&] { return session_->number(render("bulk_due") + free + render("bulk_due.end")); });
+  const auto due = session_->number(render("bulk_due") + free + render("bulk_due.end"));
   if (due == 0) return std::nullopt;
   return session_->transaction([&]() -> std::optional<Bulk> {
     const auto taken = session_->exec(
@@ -132,8 +129,8 @@ std::optional<Bulk> MysqlStore::take_bulk(const std::string& runner, Ms ttl) {
 }
 
 std::vector<TaskId> MysqlStore::bulk_next(const BulkStep& step, int limit) {
-  auto next = session_->read_all(
-      render("bulk_next", {{"bulk", step.bulk}, {"from", step.from}, {"limit", limit}}), id_at);
+  auto next =
+      session_->all(render("bulk_next", {{"bulk", step.bulk}, {"from", step.from}, {"limit", limit}}), id_at);
   if (!next.empty()) return next;
   session_->transaction([&] {
     const auto through = session_->exec(render("bulk_through") + if_ours(step));
@@ -143,7 +140,7 @@ std::vector<TaskId> MysqlStore::bulk_next(const BulkStep& step, int limit) {
 }
 
 std::vector<SentTask> MysqlStore::sent_by_bulk(std::int64_t id, int limit) {
-  auto sent = session_->read_all(
+  auto sent = session_->all(
       render("bulk_sent", {{"bulk", id}, {"limit", limit}}),
       row_of(&SentTask::id, &SentTask::queue, &SentTask::state, &SentTask::held, &SentTask::silence,
              &SentTask::outcome, &SentTask::published_at, &SentTask::error));

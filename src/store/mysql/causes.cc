@@ -94,11 +94,9 @@ void MysqlStore::write_causes(const CauseChanges& changes, int node, EpochMs now
 
 std::vector<CauseRow> MysqlStore::causes(const CauseFilter& filter) {
   check_queue(filter.queue);
-  return session_->run([&] {
-    auto rows = read_rows(*session_, filter);
-    read_trends(*session_, rows);
-    return rows;
-  });
+  auto rows = read_rows(*session_, filter);
+  read_trends(*session_, rows);
+  return rows;
 }
 
 std::optional<CauseRow> MysqlStore::triage(const std::string& cause, const CauseTriage& triage,
@@ -122,15 +120,13 @@ std::optional<CauseRow> MysqlStore::triage(const std::string& cause, const Cause
 }
 
 CauseTotals MysqlStore::cause_totals() {
-  return session_->run([&] {
-    CauseTotals out;
-    for (const auto& [word, causes, worse] :
-         session_->rows<std::string, std::int64_t, std::int64_t>(render("cause_totals"))) {
-      if (const auto state = from_word<CauseState>(word)) out.by_state[*state] = causes;
-      out.worse += worse;
-    }
-    return out;
-  });
+  CauseTotals out;
+  for (const auto& [word, causes, worse] :
+       session_->rows<std::string, std::int64_t, std::int64_t>(render("cause_totals"))) {
+    if (const auto state = from_word<CauseState>(word)) out.by_state[*state] = causes;
+    out.worse += worse;
+  }
+  return out;
 }
 
 CausesFolded MysqlStore::fold_causes(int limit) {
@@ -152,11 +148,9 @@ CausesFolded MysqlStore::fold_causes(int limit) {
 }
 
 void MysqlStore::read_causes() {
-  session_->run([&] {
-    book_->load(session_->all(
-        render("cause_ids", {{"kept_s", kCauseKept.count() / 1000}}),
-        [](const ::sql::ResultSet& row) { return std::pair(text_at(row, 1), text_at(row, 2)); }));
-  });
+  book_->load(
+      session_->all(render("cause_ids", {{"kept_s", kCauseKept.count() / 1000}}),
+                    [](const ::sql::ResultSet& row) { return std::pair(text_at(row, 1), text_at(row, 2)); }));
 }
 
 }  // namespace rung::mysql

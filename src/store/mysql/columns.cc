@@ -365,8 +365,6 @@ Sql word(const Attempt& a) {
 
 // --- messages
 
-namespace {
-
 StoredMessage message_at(const ::sql::ResultSet& row) {
   const TaskId id = id_at(row);
   auto message = std::make_shared<Message>();
@@ -380,14 +378,6 @@ StoredMessage message_at(const ::sql::ResultSet& row) {
   }
   message->body = text_at(row, 4);
   return {id, std::move(message)};
-}
-
-}  // namespace
-
-std::vector<StoredMessage> messages_at(::sql::ResultSet& rows) {
-  std::vector<StoredMessage> out;
-  while (rows.next()) out.push_back(message_at(rows));
-  return out;
 }
 
 }  // namespace rung::mysql

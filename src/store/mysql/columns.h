@@ -1,5 +1,5 @@
-// Converts core's types to the columns of tables, as SQL, and table rows to core's types. Call what takes a
-// row only inside Session::run() or transaction(): it throws. Thread: pure functions.
+// Converts core's types to the columns of tables, as SQL, and table rows to core's types. What takes a row
+// throws what Session turns into an error. Thread: pure functions.
 #pragma once
 
 #include <cppconn/resultset.h>
@@ -102,8 +102,8 @@ constexpr auto row_of(Member T::*... members) {
 
 const Sql& task_columns();  // those that task_from() reads, of rung_tasks as t
 Task task_from(Fields& row);
-RuleHeaders rule_headers_from(const std::string& text);          // the column rule_headers
-std::vector<StoredMessage> messages_at(::sql::ResultSet& rows);  // the columns of messages
+RuleHeaders rule_headers_from(const std::string& text);  // the column rule_headers
+StoredMessage message_at(const ::sql::ResultSet& row);   // the columns of messages
 
 // --- columns
 

@@ -62,21 +62,19 @@ bool is_repeated(Session& session, std::string_view kind, const std::string& mak
 }
 
 std::vector<QueueStat> MysqlStore::open_by_queue() {
-  return session_->read_all(render("open_by_queue"),
-                            row_of(&QueueStat::queue, &QueueStat::state, &QueueStat::tasks,
-                                   &QueueStat::oldest_due_at, &QueueStat::overdue));
+  return session_->all(render("open_by_queue"),
+                       row_of(&QueueStat::queue, &QueueStat::state, &QueueStat::tasks,
+                              &QueueStat::oldest_due_at, &QueueStat::overdue));
 }
 
 EndedPiece MysqlStore::count_ended(const EndedPlace& from, int most) {
-  return session_->run([&] {
-    EndedPiece piece;
-    // Two ranges of the index. One condition for both would read the queue's entries from the first on.
-    const Sql same = render("count_ended.same_queue", {{"queue", from.queue}, {"id", from.id}});
-    const Sql others = render("count_ended.next_queues", {{"queue", from.queue}});
-    if (count_some(*session_, piece, from.state, same, most)) return piece;
-    if (!count_some(*session_, piece, from.state, others, most)) piece.next = ended_after(from.state);
-    return piece;
-  });
+  EndedPiece piece;
+  // Two ranges of the index. One condition for both would read the queue's entries from the first on.
+  const Sql same = render("count_ended.same_queue", {{"queue", from.queue}, {"id", from.id}});
+  const Sql others = render("count_ended.next_queues", {{"queue", from.queue}});
+  if (count_some(*session_, piece, from.state, same, most)) return piece;
+  if (!count_some(*session_, piece, from.state, others, most)) piece.next = ended_after(from.state);
+  return piece;
 }
 
 void MysqlStore::add_counts(const CountBatch& batch) {
@@ -90,44 +88,40 @@ void MysqlStore::add_counts(const CountBatch& batch) {
 }
 
 std::vector<PromiseRow> MysqlStore::promises() {
-  return session_->run([&] {
-    std::vector<PromiseRow> out;
-    for (const auto& [queue, minutes, in_time, late, gated] :
-         session_->rows<std::string, int, std::int64_t, std::int64_t, std::int64_t>(render("promises"))) {
-      if (out.empty() || out.back().queue != queue) out.push_back({queue, {}, {}});
-      (Ms{std::chrono::minutes{minutes}} == kPromiseHour ? out.back().last_day : out.back().last_hour) = {
-          in_time, late, gated};
-    }
-    return out;
-  });
+  std::vector<PromiseRow> out;
+  for (const auto& [queue, minutes, in_time, late, gated] :
+       session_->rows<std::string, int, std::int64_t, std::int64_t, std::int64_t>(render("promises"))) {
+    if (out.empty() || out.back().queue != queue) out.push_back({queue, {}, {}});
+    (Ms{std::chrono::minutes{minutes}} == kPromiseHour ? out.back().last_day : out.back().last_hour) = {
+        in_time, late, gated};
+  }
+  return out;
 }
 
 std::vector<ActivityPoint> MysqlStore::activity(const ActivityRange& range) {
-  return session_->read_all(render("activity", {{"step", minutes_of(range.step)},
-                                                {"queue", name_sql(range.queue)},
-                                                {"from", range.from},
-                                                {"until", range.until}}),
-                            [&](const ::sql::ResultSet& row) {
-                              return ActivityPoint{EpochMs{row.getInt64(1) * range.step.count()},
-                                                   {row.getInt64(2), row.getInt64(3), row.getInt64(4)}};
-                            });
+  return session_->all(render("activity", {{"step", minutes_of(range.step)},
+                                           {"queue", name_sql(range.queue)},
+                                           {"from", range.from},
+                                           {"until", range.until}}),
+                       [&](const ::sql::ResultSet& row) {
+                         return ActivityPoint{EpochMs{row.getInt64(1) * range.step.count()},
+                                              {row.getInt64(2), row.getInt64(3), row.getInt64(4)}};
+                       });
 }
 
 int MysqlStore::forget(EpochMs now, int limit) {
-  return session_->run([&] {
-    int gone = 0;
-    const auto forget = [&](std::string_view name, Ms kept, Ms length = Ms{0}) {
-      gone += static_cast<int>(session_->exec(
-          render(name, {{"before", now - kept}, {"limit", limit}, {"minutes", minutes_of(length)}})));
-    };
-    forget("promises_forget", kPromiseHour, kPromiseMinutes);
-    forget("promises_forget", kPromiseDay, kPromiseHour);
-    forget("activity_forget", kActivityKept);
-    forget("gates_forget", kGatesKept);
-    forget("causes_forget", kCauseForgotten);
-    session_->exec(render("batches_forget", {{"before", now - kPromiseDay}}));
-    return gone;
-  });
+  int gone = 0;
+  const auto forget = [&](std::string_view name, Ms kept, Ms length = Ms{0}) {
+    gone += static_cast<int>(session_->exec(
+        render(name, {{"before", now - kept}, {"limit", limit}, {"minutes", minutes_of(length)}})));
+  };
+  forget("promises_forget", kPromiseHour, kPromiseMinutes);
+  forget("promises_forget", kPromiseDay, kPromiseHour);
+  forget("activity_forget", kActivityKept);
+  forget("gates_forget", kGatesKept);
+  forget("causes_forget", kCauseForgotten);
+  session_->exec(render("batches_forget", {{"before", now - kPromiseDay}}));
+  return gone;
 }
 
 }  // namespace rung::mysql

@@ -26,34 +26,30 @@ ServerVariables read_variables(Session& session) {
   if (single == found.end() || single->second == "ON") return found;
   try {
     found["group_members"] = session.value<std::string>(render("doctor_group_members"));
-  } catch (const ::sql::SQLException&) {
+  } catch (const DatabaseError&) {
     // Our user may not read that table: the value stays unknown.
   }
   return found;
 }
 
-ServerVariables MysqlStore::server_variables() {
-  return session_->run([&] { return read_variables(*session_); });
-}
+ServerVariables MysqlStore::server_variables() { return read_variables(*session_); }
 
 }  // namespace mysql
 
 DatabaseFacts diagnose_mysql(const StoreOptions& options, const Clock& clock) {
   mysql::Session session(options, mysql_addresses(options, clock), options.timeout);
-  auto facts = session.run([&] {
-    DatabaseFacts found;
-    found.has_schema = session.has_database();
-    found.newest_version = sql::kSchemaVersion;
-    found.variables = mysql::read_variables(session);
-    found.privileges =
-        session.rows<std::string>(mysql::render("doctor_privileges", {{"schema", session.schema()}}));
-    const auto role = session.value<std::string>(mysql::render("doctor_role"));
-    found.has_role = !role.empty() && role != "NONE";
-    if (found.has_schema) found.version = schema_version(session);
-    return found;
-  });
+  session.connect();
+  DatabaseFacts facts;
+  facts.has_schema = session.has_database();
+  facts.newest_version = sql::kSchemaVersion;
+  facts.variables = mysql::read_variables(session);
+  facts.privileges =
+      session.rows<std::string>(mysql::render("doctor_privileges", {{"schema", session.schema()}}));
+  const auto role = session.value<std::string>(mysql::render("doctor_role"));
+  facts.has_role = !role.empty() && role != "NONE";
+  if (facts.has_schema) facts.version = schema_version(session);
   const BootMs asked = clock.boot();
-  const EpochMs now = session.run([&] { return session.now(); });
+  const EpochMs now = session.now();
   facts.round_trip = clock.boot() - asked;
   facts.clock_offset = now + facts.round_trip / 2 - clock.wall();
   return facts;
@@ -72,7 +68,7 @@ std::vector<DatabaseAddress> look_at_mysql_addresses(const StoreOptions& options
     one.options.addresses =
         std::make_shared<Addresses>(std::vector{url}, mysql::kUsualPort, Addresses::Order::listed, clock);
     mysql::Session session(one.options, one.options.addresses, std::min(timeout, options.timeout));
-    const auto writable = result_of([&] { return session.run([&] { return session.takes_writes(); }); });
+    const auto writable = result_of([&] { return session.takes_writes(); });
     if (!writable) one.away = writable.error();
     one.read_only = writable && !*writable;
     all.push_back(std::move(one));

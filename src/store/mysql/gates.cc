@@ -104,8 +104,7 @@ void write_pause(Session& session, const Pause& pause) {
 }  // namespace
 
 std::vector<GateState> MysqlStore::gate_states(EpochMs changed_since) {
-  return session_->read_all(render("gate_states") + render("gates.changed", {{"since", changed_since}}),
-                            state_at);
+  return session_->all(render("gate_states") + render("gates.changed", {{"since", changed_since}}), state_at);
 }
 
 std::vector<GateState> MysqlStore::change_gates(const GateBatch& batch) {
@@ -176,19 +175,17 @@ Resumed MysqlStore::resume(const std::string& queue, const std::string& by, cons
 }
 
 std::vector<Pause> MysqlStore::pauses(EpochMs changed_since) {
-  return session_->read_all(render("pauses") + render("gates.changed", {{"since", changed_since}}), pause_at);
+  return session_->all(render("pauses") + render("gates.changed", {{"since", changed_since}}), pause_at);
 }
 
 std::map<TaskId, std::string> MysqlStore::header_values(std::span<const TaskId> ids,
                                                         const std::string& header) {
-  return session_->run([&] {
-    std::map<TaskId, std::string> out;
-    if (ids.empty()) return out;
-    const Sql headers = render("rule_headers", {{"ids", ids}});
-    for (const auto& [id, text] : session_->rows<TaskId, std::string>(headers))
-      out.emplace(id, rule_headers_from(text)[header]);
-    return out;
-  });
+  std::map<TaskId, std::string> out;
+  if (ids.empty()) return out;
+  const Sql headers = render("rule_headers", {{"ids", ids}});
+  for (const auto& [id, text] : session_->rows<TaskId, std::string>(headers))
+    out.emplace(id, rule_headers_from(text)[header]);
+  return out;
 }
 
 }  // namespace rung::mysql

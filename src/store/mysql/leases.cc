@@ -123,28 +123,25 @@ int MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
 Beat MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
                            const std::vector<HealthProblem>& problems, BrokerLink link,
                            const std::string& config) {
-  return session_->run([&] {
-    Beat beat;
-    failpoint("beat.before_commit");
-    beat.still_ours = session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
-                                                          {"problems", problems_to_json(problems)},
-                                                          {"broker_link", static_cast<int>(link)},
-                                                          {"config", config},
-                                                          {"node", node},
-                                                          {"incarnation", incarnation}})) == 1;
-    failpoint("beat.after_commit");
-    auto row = session_->query(nodes_where(render("nodes.live_or", {{"node", node}})));
-    while (row->next()) {
-      NodeRow n = node_at(*row);
-      beat.now = time_at(*row, 12).value_or(EpochMs{});
-      if (n.id == node) {
-        beat.name = n.name;
-        beat.beats = row->getUInt64(11);
-      }
-      if (n.expires_at > beat.now) beat.live.push_back(std::move(n));
+  Beat beat;
+  failpoint("beat.before_commit");
+  beat.still_ours = session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
+                                                        {"problems", problems_to_json(problems)},
+                                                        {"broker_link", static_cast<int>(link)},
+                                                        {"config", config},
+                                                        {"node", node},
+                                                        {"incarnation", incarnation}})) == 1;
+  failpoint("beat.after_commit");
+  session_->each(nodes_where(render("nodes.live_or", {{"node", node}})), [&](const ::sql::ResultSet& row) {
+    NodeRow n = node_at(row);
+    beat.now = time_at(row, 12).value_or(EpochMs{});
+    if (n.id == node) {
+      beat.name = n.name;
+      beat.beats = row.getUInt64(11);
     }
-    return beat;
+    if (n.expires_at > beat.now) beat.live.push_back(std::move(n));
   });
+  return beat;
 }
 
 void MysqlStore::leave(int node, std::uint64_t incarnation) {
@@ -160,19 +157,19 @@ void MysqlStore::leave(int node, std::uint64_t incarnation) {
 }
 
 std::vector<NodeRow> MysqlStore::live_nodes() {
-  return session_->read_all(nodes_where(render("nodes.live_or", {{"node", 0}})), node_at);
+  return session_->all(nodes_where(render("nodes.live_or", {{"node", 0}})), node_at);
 }
-std::vector<NodeRow> MysqlStore::nodes() { return session_->read_all(nodes_where(Sql::of(true)), node_at); }
+std::vector<NodeRow> MysqlStore::nodes() { return session_->all(nodes_where(Sql::of(true)), node_at); }
 
 std::vector<ShardOverdue> MysqlStore::overdue() {
-  return session_->read_all(render("shards_overdue", {{"shards", kAllShards}}),
-                            row_of(&ShardOverdue::shard, &ShardOverdue::tasks, &ShardOverdue::oldest));
+  return session_->all(render("shards_overdue", {{"shards", kAllShards}}),
+                       row_of(&ShardOverdue::shard, &ShardOverdue::tasks, &ShardOverdue::oldest));
 }
 
 std::vector<ShardRow> MysqlStore::shards() {
-  return session_->read_all(
-      render("shards"), row_of(&ShardRow::shard, &ShardRow::owner, &ShardRow::epoch, &ShardRow::expires_at,
-                               &ShardRow::acquired_at, &ShardRow::owner_name, &ShardRow::taken_over_at));
+  return session_->all(render("shards"),
+                       row_of(&ShardRow::shard, &ShardRow::owner, &ShardRow::epoch, &ShardRow::expires_at,
+                              &ShardRow::acquired_at, &ShardRow::owner_name, &ShardRow::taken_over_at));
 }
 
 std::vector<Lease> MysqlStore::acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
@@ -201,12 +198,9 @@ std::vector<Lease> MysqlStore::renew(int node, std::span<const Lease> leases, Ms
         {{"ttl_us", micros(ttl)}, {"shards", shards_of(some)}, {"leases", pairs_of(some)}, {"node", node}});
   };
   // Nearly always all are held, and one statement says so.
-  const auto renewed = session_->run([&] {
-    failpoint("renew.before_commit");
-    const auto rows = session_->exec(statement(leases));
-    failpoint("renew.after_commit");
-    return rows;
-  });
+  failpoint("renew.before_commit");
+  const auto renewed = session_->exec(statement(leases));
+  failpoint("renew.after_commit");
   if (renewed == std::ssize(leases)) return {leases.begin(), leases.end()};
   return session_->transaction([&] {
     std::vector<Lease> held = lock_leases(*session_, "for_update", node, leases);

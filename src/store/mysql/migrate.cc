@@ -22,15 +22,15 @@ constexpr int kNoTable = 1146, kNoDefiner = 1449, kDefinerMayNot = 1356;
 int schema_version(Session& session) {
   try {
     return std::atoi(session.value<std::string>(render("setting", {{"name", kVersion}})).c_str());
-  } catch (const ::sql::SQLException& e) {
-    if (e.getErrorCode() != kNoTable) throw;
+  } catch (const DatabaseError& e) {
+    if (e.code != kNoTable) throw;
     return 0;
   }
 }
 
 namespace {
 
-// REQUIRES: inside run(). Throws StoreError for a schema made by a later version of Rung.
+// Throws StoreError for a schema made by a later version of Rung.
 bool is_current(Session& session) {
   const int version = schema_version(session);
   if (version <= sql::kSchemaVersion) return version == sql::kSchemaVersion;
@@ -67,8 +67,8 @@ bool views_work(Session& session) {
   try {
     session.query(render("views_probe"));
     return true;
-  } catch (const ::sql::SQLException& e) {
-    if (e.getErrorCode() != kNoDefiner && e.getErrorCode() != kDefinerMayNot) throw;
+  } catch (const DatabaseError& e) {
+    if (e.code != kNoDefiner && e.code != kDefinerMayNot) throw;
     return false;
   }
 }
@@ -87,14 +87,10 @@ std::string MysqlStore::migrate() {
   if (!session_->has_database()) session_->create_database();
   // Nearly always there is nothing to do. Check with the normal timeouts: with the long one below, a
   // connection that dies just then would block a start for minutes.
-  auto current = session_->run([&]() -> std::optional<std::string> {
-    if (!is_current(*session_)) return std::nullopt;
-    return views_work(*session_) ? "" : create_views(*session_);
-  });
-  if (current) return *std::move(current);
+  if (is_current(*session_)) return views_work(*session_) ? "" : create_views(*session_);
   // A connection of its own: it waits longer, and its end releases the lock whatever happens.
   Session session(session_->options(), session_->addresses(), kStatement);
-  return session.run([&] {
+  return session.hold([&] {
     take_lock(session);
     return create(session);
   });
@@ -104,8 +100,7 @@ void MysqlStore::check_schema() {
   const std::string advice = ": run `rung migrate`";
   if (!session_->has_database())
     throw StoreError({Error::Kind::refused, "the database '" + session_->schema() + "' is missing" + advice});
-  if (!session_->run([&] { return is_current(*session_); }))
-    throw StoreError({Error::Kind::permanent, "the schema is missing" + advice});
+  if (!is_current(*session_)) throw StoreError({Error::Kind::permanent, "the schema is missing" + advice});
 }
 
 MysqlStore::MysqlStore(std::unique_ptr<Session> session)

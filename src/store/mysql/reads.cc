@@ -85,16 +85,12 @@ Sql conditions(const Filter& f) {
 }
 
 EpochUs MysqlStore::clock() {
-  return session_->run([&] {
-    // The text up to the seconds, then the fraction.
-    const auto [text, us] = session_->rows<std::string, std::int64_t>(render("clock")).at(0);
-    return EpochUs{parse_datetime(text.substr(0, 19)).ms * 1000 + us};
-  });
+  // The text up to the seconds, then the fraction.
+  const auto [text, us] = session_->rows<std::string, std::int64_t>(render("clock")).at(0);
+  return EpochUs{parse_datetime(text.substr(0, 19)).ms * 1000 + us};
 }
 
-EpochMs MysqlStore::now() {
-  return session_->run([&] { return session_->now(); });
-}
+EpochMs MysqlStore::now() { return session_->now(); }
 
 void MysqlStore::check_queue(const std::string& queue) {
   if (queue.empty() || QueuePattern(queue).only_name() == queue) return;
@@ -124,10 +120,8 @@ std::int64_t MysqlStore::count(const Filter& filter, std::int64_t most) {
 }
 
 std::int64_t MysqlStore::count_checked(const Filter& filter, std::int64_t most) {
-  return session_->run([&] {
-    return session_->number(render("count_matching") + conditions(filter) +
-                            render("count_matching.end", {{"most", most}}));
-  });
+  return session_->number(render("count_matching") + conditions(filter) +
+                          render("count_matching.end", {{"most", most}}));
 }
 
 TaskCounts MysqlStore::count_by(const Filter& filter, const CountBy& by, std::int64_t most) {
@@ -137,79 +131,71 @@ TaskCounts MysqlStore::count_by(const Filter& filter, const CountBy& by, std::in
     indexed.headers.emplace_back(by.header, "");
     check(indexed);
   }
-  return session_->run([&] {
-    TaskCounts out;
-    std::int64_t shown = 0;
-    const Sql sql = render("count_by", {{"value", value_of(by)}}) + conditions(filter) +
-                    render("count_by.end", {{"most", most}, {"groups", kMostGroups}});
-    for (const auto& [value, tasks, total] : session_->rows<std::string, std::int64_t, std::int64_t>(sql)) {
-      out.groups.push_back({value, tasks});
-      out.total = total;
-      shown += tasks;
-    }
-    out.others = out.total - shown;
-    return out;
-  });
+  TaskCounts out;
+  std::int64_t shown = 0;
+  const Sql sql = render("count_by", {{"value", value_of(by)}}) + conditions(filter) +
+                  render("count_by.end", {{"most", most}, {"groups", kMostGroups}});
+  for (const auto& [value, tasks, total] : session_->rows<std::string, std::int64_t, std::int64_t>(sql)) {
+    out.groups.push_back({value, tasks});
+    out.total = total;
+    shown += tasks;
+  }
+  out.others = out.total - shown;
+  return out;
 }
 
 std::vector<TaskRow> MysqlStore::list(const Filter& filter) {
   check(filter);
-  return session_->run([&] {
-    std::vector<TaskRow> out;
-    const auto read = [&](const Filter& some, std::string_view end) {
-      const auto left = std::max<std::int64_t>(0, some.limit - std::ssize(out));
-      std::set<TaskId> there;  // a task that moved between the two statements is in both
-      for (const TaskRow& task : out) there.insert(task.task.id);
-      const Sql sql = list_of(conditions(some) + render(end, {{"limit", left}}));
-      for (TaskRow& task : session_->all(sql, task_row_at)) {
-        if (!there.contains(task.task.id)) out.push_back(std::move(task));
-      }
-    };
-    if (filter.order != Filter::Order::due) {
-      read(filter, filter.order == Filter::Order::oldest ? "list.end_oldest" : "list.end");
-      return out;
+  std::vector<TaskRow> out;
+  const auto read = [&](const Filter& some, std::string_view end) {
+    const auto left = std::max<std::int64_t>(0, some.limit - std::ssize(out));
+    std::set<TaskId> there;  // a task that moved between the two statements is in both
+    for (const TaskRow& task : out) there.insert(task.task.id);
+    const Sql sql = list_of(conditions(some) + render(end, {{"limit", left}}));
+    for (TaskRow& task : session_->all(sql, task_row_at)) {
+      if (!there.contains(task.task.id)) out.push_back(std::move(task));
     }
-    Filter rest = filter;
-    if (!filter.after || filter.after_due) {
-      read(filter, "list.end_due");
-      rest.after.reset();
-    }
-    const bool all_due = filter.due_before || filter.due_after;
-    if (std::ssize(out) < filter.limit && !all_due) read(rest, "list.end_not_due");
+  };
+  if (filter.order != Filter::Order::due) {
+    read(filter, filter.order == Filter::Order::oldest ? "list.end_oldest" : "list.end");
     return out;
-  });
+  }
+  Filter rest = filter;
+  if (!filter.after || filter.after_due) {
+    read(filter, "list.end_due");
+    rest.after.reset();
+  }
+  const bool all_due = filter.due_before || filter.due_after;
+  if (std::ssize(out) < filter.limit && !all_due) read(rest, "list.end_not_due");
+  return out;
 }
 
 std::optional<TaskRow> MysqlStore::find(TaskId id) {
-  return session_->run([&] {
-    return session_->first(list_of(render("list.ids", {{"ids", id}})), task_row_at);
-  });
+  return session_->first(list_of(render("list.ids", {{"ids", id}})), task_row_at);
 }
 
 std::vector<TaskId> MysqlStore::children(const Task& task) {
   if (task.message_id.empty()) return {};
-  return session_->read_all(render("children", {{"message_id", task.message_id},
-                                                {"id", task.id},
-                                                {"look", kMostLookedAt},
-                                                {"limit", kMostChildren}}),
-                            id_at);
+  return session_->all(render("children", {{"message_id", task.message_id},
+                                           {"id", task.id},
+                                           {"look", kMostLookedAt},
+                                           {"limit", kMostChildren}}),
+                       id_at);
 }
 
 std::vector<AttemptRow> MysqlStore::histories(std::span<const TaskId> ids) {
   if (ids.empty()) return {};
-  return session_->read_all(render("history", {{"ids", ids}}), attempt_row_at);
+  return session_->all(render("history", {{"ids", ids}}), attempt_row_at);
 }
 
 std::vector<KnownTask> MysqlStore::known(std::span<const TaskId> ids) {
   if (ids.empty()) return {};
-  return session_->run([&] {
-    std::map<TaskId, std::string> origins;
-    const Place these{"ids", ids};
-    for (auto& [id, origin] : session_->rows<TaskId, std::string>(render("origins", {these})))
-      origins[id] = std::move(origin);
-    return session_->all(list_of(render("list.ids", {these})), [&](const ::sql::ResultSet& task) {
-      return KnownTask{task_row_at(task), std::move(origins[id_at(task)])};
-    });
+  std::map<TaskId, std::string> origins;
+  const Place these{"ids", ids};
+  for (auto& [id, origin] : session_->rows<TaskId, std::string>(render("origins", {these})))
+    origins[id] = std::move(origin);
+  return session_->all(list_of(render("list.ids", {these})), [&](const ::sql::ResultSet& task) {
+    return KnownTask{task_row_at(task), std::move(origins[id_at(task)])};
   });
 }
 
@@ -251,29 +237,27 @@ std::optional<AuditPlace> end_of_reading(Session& session, const AuditFilter& fi
 }  // namespace
 
 std::vector<AuditRow> MysqlStore::audit(TaskId id) {
-  return session_->read_all(render("audit", {{"id", id}}), audit_row_at);
+  return session_->all(render("audit", {{"id", id}}), audit_row_at);
 }
 
 AuditPage MysqlStore::audit_log(const AuditFilter& filter) {
   check_queue(filter.queue);
-  return session_->run([&] {
-    AuditPage page;
-    const auto end = filter.selects() ? end_of_reading(*session_, filter) : std::nullopt;
-    Sql sql = render("audit_log", {{"value", render("audit_log.queue_value")}}) + range_of(filter);
-    if (end) sql += render("audit_log.down_to", {{"at", end->at}, {"id", end->id}});
-    sql += selection_of(filter) + render("audit_log.end", {{"limit", filter.limit + 1}, {"skip", 0}});
-    page.rows = session_->all(sql, [](const ::sql::ResultSet& row) {
-      return AuditPage::Row{audit_row_at(row), text_at(row, 10)};
-    });
-    if (page.rows.size() <= static_cast<std::size_t>(filter.limit)) {
-      page.next = end;
-    } else {
-      page.rows.pop_back();
-      const AuditRow& last = page.rows.back().change;
-      page.next = {last.at, last.id};
-    }
-    return page;
+  AuditPage page;
+  const auto end = filter.selects() ? end_of_reading(*session_, filter) : std::nullopt;
+  Sql sql = render("audit_log", {{"value", render("audit_log.queue_value")}}) + range_of(filter);
+  if (end) sql += render("audit_log.down_to", {{"at", end->at}, {"id", end->id}});
+  sql += selection_of(filter) + render("audit_log.end", {{"limit", filter.limit + 1}, {"skip", 0}});
+  page.rows = session_->all(sql, [](const ::sql::ResultSet& row) {
+    return AuditPage::Row{audit_row_at(row), text_at(row, 10)};
   });
+  if (page.rows.size() <= static_cast<std::size_t>(filter.limit)) {
+    page.next = end;
+  } else {
+    page.rows.pop_back();
+    const AuditRow& last = page.rows.back().change;
+    page.next = {last.at, last.id};
+  }
+  return page;
 }
 
 void write_event(Session& session, const SystemEvent& event, int node) {
@@ -284,42 +268,36 @@ void write_event(Session& session, const SystemEvent& event, int node) {
 }
 
 void MysqlStore::record_event(int node, const SystemEvent& event) {
-  session_->run([&] { write_event(*session_, event, node); });
+  session_->transaction([&] { write_event(*session_, event, node); });
 }
 
 std::string MysqlStore::setting(std::string_view name, std::string_view if_absent) {
-  return session_->run([&] {
-    if (!if_absent.empty()) session_->exec(render("setting_insert", {{"name", name}, {"value", if_absent}}));
-    return session_->value<std::string>(render("setting", {{"name", name}}));
-  });
+  if (!if_absent.empty()) session_->exec(render("setting_insert", {{"name", name}, {"value", if_absent}}));
+  return session_->value<std::string>(render("setting", {{"name", name}}));
 }
 
 void MysqlStore::set_setting(std::string_view name, std::string_view value) {
-  session_->run([&] {
-    session_->exec(
-        render(value.empty() ? "setting_delete" : "setting_update", {{"name", name}, {"value", value}}));
-  });
+  session_->exec(
+      render(value.empty() ? "setting_delete" : "setting_update", {{"name", name}, {"value", value}}));
 }
 
 LiveAnswer MysqlStore::live(const LiveQuestion& question) {
-  return session_->run([&] {
-    LiveAnswer out;
-    Sql sql = render(
-        "live",
-        {{"audit", question.after_audit}, {"event", question.after_event}, {"most", LiveAnswer::kMost + 1}});
-    if (!question.watched.empty()) sql += render("live.watched", {{"ids", question.watched}});
-    for (const auto& [what, id, number, word] :
-         session_->rows<std::string, std::int64_t, std::int64_t, std::string>(sql)) {
-      if (what == "task") out.newest_task = id;
-      if (what == "audit") out.newest_audit = id;
-      if (what == "event") out.newest_event = id;
-      if (what == "by_hand") out.changed_by_hand.push_back({number});
-      if (what == "kind") out.event_kinds.push_back(word);
-      if (what == "bulk") out.bulks[id] = number;
-      if (what == "watched") out.versions[{id}] = static_cast<std::uint32_t>(number);
-    }
-    return out;
-  });
+  LiveAnswer out;
+  Sql sql = render(
+      "live",
+      {{"audit", question.after_audit}, {"event", question.after_event}, {"most", LiveAnswer::kMost + 1}});
+  if (!question.watched.empty()) sql += render("live.watched", {{"ids", question.watched}});
+  for (const auto& [what, id, number, word] :
+       session_->rows<std::string, std::int64_t, std::int64_t, std::string>(sql)) {
+    if (what == "task") out.newest_task = id;
+    if (what == "audit") out.newest_audit = id;
+    if (what == "event") out.newest_event = id;
+    if (what == "by_hand") out.changed_by_hand.push_back({number});
+    if (what == "kind") out.event_kinds.push_back(word);
+    if (what == "bulk") out.bulks[id] = number;
+    if (what == "watched") out.versions[{id}] = static_cast<std::uint32_t>(number);
+  }
+  return out;
 }
 
 // --- the messages of tasks, and which tasks are due
@@ -342,8 +320,7 @@ std::vector<DueEntry> at_most(std::size_t per_shard, std::vector<DueEntry> entri
 }
 
 std::vector<DueEntry> due_entries(Session& session, const Sql& sql) {
-  auto entries =
-      session.read_all(sql, row_of(&DueEntry::id, &DueEntry::shard, &DueEntry::at, &DueEntry::queue));
+  auto entries = session.all(sql, row_of(&DueEntry::id, &DueEntry::shard, &DueEntry::at, &DueEntry::queue));
   std::ranges::stable_sort(entries, {}, [](const DueEntry& e) { return std::pair(e.at, e.id); });
   return entries;
 }
@@ -352,7 +329,7 @@ std::vector<DueEntry> due_entries(Session& session, const Sql& sql) {
 
 std::vector<StoredMessage> MysqlStore::messages(std::span<const TaskId> ids) {
   if (ids.empty()) return {};
-  return session_->run([&] { return messages_at(*session_->query(render("messages", {{"ids", ids}}))); });
+  return session_->all(render("messages", {{"ids", ids}}), message_at);
 }
 
 // Finds scheduled tasks in an index that a claim does not change, so claimed tasks have to be removed.
@@ -395,14 +372,12 @@ std::vector<DueEntry> MysqlStore::due(State state, std::span<const int> shards, 
 
 WorkWaiting MysqlStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until, EpochMs until) {
   if (shards.empty()) return {};
-  return session_->run([&] {
-    return session_
-        ->first(render("work_waiting",
-                       {{"shards", shards}, {"scheduled_until", scheduled_until}, {"until", until}}),
-                row_of(&WorkWaiting::scheduled, &WorkWaiting::awaiting, &WorkWaiting::parked,
-                       &WorkWaiting::bulks, &WorkWaiting::cause_changes))
-        .value_or(WorkWaiting{});
-  });
+  return session_
+      ->first(render("work_waiting",
+                     {{"shards", shards}, {"scheduled_until", scheduled_until}, {"until", until}}),
+              row_of(&WorkWaiting::scheduled, &WorkWaiting::awaiting, &WorkWaiting::parked,
+                     &WorkWaiting::bulks, &WorkWaiting::cause_changes))
+      .value_or(WorkWaiting{});
 }
 
 std::vector<DueEntry> MysqlStore::stranded(std::span<const Lease> leases, int limit) {
@@ -414,15 +389,13 @@ std::vector<DueEntry> MysqlStore::stranded(std::span<const Lease> leases, int li
 }
 
 std::vector<TaskId> MysqlStore::short_claims(std::span<const Lease> leases) {
-  return session_->run([&] {
-    std::vector<TaskId> ids;
-    for (const Lease& lease : leases) {
-      const auto found = session_->rows<TaskId>(render(
-          "short_claims", {{"short_claim", short_claim()}, {"shard", lease.shard}, {"epoch", lease.epoch}}));
-      ids.insert(ids.end(), found.begin(), found.end());
-    }
-    return ids;
-  });
+  std::vector<TaskId> ids;
+  for (const Lease& lease : leases) {
+    const auto found = session_->rows<TaskId>(render(
+        "short_claims", {{"short_claim", short_claim()}, {"shard", lease.shard}, {"epoch", lease.epoch}}));
+    ids.insert(ids.end(), found.begin(), found.end());
+  }
+  return ids;
 }
 
 }  // namespace rung::mysql

@@ -23,7 +23,7 @@ constexpr std::int64_t kMostBytes = 64 * 1024 * 1024;
 
 using PartitionsOf = std::map<std::string, std::vector<Partition>, std::less<>>;  // by table, by end
 
-// REQUIRES: inside run(). Without the last partition, which has no end.
+// Without the last partition, which has no end.
 PartitionsOf read_partitions(Session& session) {
   PartitionsOf out;
   for (const std::string_view table : kTables) out.try_emplace(std::string(table));
@@ -56,19 +56,18 @@ Sql reorganize(std::string_view table, std::span<const Partition> partitions) {
 bool change_tables(const Session& own, const std::function<void(Session&)>& body) {
   // Closing it releases all its locks, even after an error.
   Session session(own.options(), own.addresses(), kLongestChange);
-  return session.run([&] {
+  return session.hold([&] {
     session.exec(render("part_session"));
     try {
       body(session);
       return true;
-    } catch (const ::sql::SQLException& e) {
-      if (e.getErrorCode() != kLockWaitOver && e.getErrorCode() != kDeadlock) throw;
+    } catch (const DatabaseError& e) {
+      if (e.code != kLockWaitOver && e.code != kDeadlock) throw;
       return false;
     }
   });
 }
 
-// REQUIRES: inside run() or transaction(), as for what follows.
 std::int64_t erase(Session& session, std::string_view table, std::string_view column,
                    std::span<const TaskId> ids) {
   return ids.empty() ? 0 : session.exec(delete_by(table, column, Sql::of(ids)));
@@ -86,39 +85,35 @@ void without_bulks(Session& session, std::vector<TaskId>& ids) {
 }  // namespace
 
 std::vector<Partition> MysqlStore::partitions() {
-  return session_->run([&] {
-    std::map<TaskId, Partition> by_end;
-    for (const auto& [table, partitions] : read_partitions(*session_)) {
-      for (const Partition& partition : partitions) {
-        Partition& both = by_end.try_emplace(partition.end, partition).first->second;
-        both.from = std::min(both.from, partition.from);
-      }
+  std::map<TaskId, Partition> by_end;
+  for (const auto& [table, partitions] : read_partitions(*session_)) {
+    for (const Partition& partition : partitions) {
+      Partition& both = by_end.try_emplace(partition.end, partition).first->second;
+      both.from = std::min(both.from, partition.from);
     }
-    std::vector<Partition> out;
-    for (auto& [end, partition] : by_end) out.push_back(std::move(partition));
-    return out;
-  });
+  }
+  std::vector<Partition> out;
+  for (auto& [end, partition] : by_end) out.push_back(std::move(partition));
+  return out;
 }
 
 PartitionsAdded MysqlStore::add_partitions(std::span<const Partition> partitions) {
   std::vector<Sql> statements;
   bool full = false;
-  session_->run([&] {
-    const PartitionsOf all = read_partitions(*session_);
-    std::map<TaskId, Partition> wanted;  // by end; also partitions that only one table has so far
-    for (const auto& [table, there] : all) {
-      for (const Partition& partition : there) wanted.try_emplace(partition.end, partition);
-    }
-    for (const Partition& partition : partitions) wanted.try_emplace(partition.end, partition);
-    for (const auto& [table, there] : all) {
-      const TaskId last = there.empty() ? TaskId{} : there.back().end;
-      std::vector<Partition> later;
-      for (auto it = wanted.upper_bound(last); it != wanted.end(); ++it) later.push_back(it->second);
-      if (later.empty()) continue;
-      statements.push_back(reorganize(table, later));
-      full = full || too_much_to_copy(*session_, last);
-    }
-  });
+  const PartitionsOf all = read_partitions(*session_);
+  std::map<TaskId, Partition> wanted;  // by end; also partitions that only one table has so far
+  for (const auto& [table, there] : all) {
+    for (const Partition& partition : there) wanted.try_emplace(partition.end, partition);
+  }
+  for (const Partition& partition : partitions) wanted.try_emplace(partition.end, partition);
+  for (const auto& [table, there] : all) {
+    const TaskId last = there.empty() ? TaskId{} : there.back().end;
+    std::vector<Partition> later;
+    for (auto it = wanted.upper_bound(last); it != wanted.end(); ++it) later.push_back(it->second);
+    if (later.empty()) continue;
+    statements.push_back(reorganize(table, later));
+    full = full || too_much_to_copy(*session_, last);
+  }
   if (statements.empty()) return PartitionsAdded::added;
   if (full) return PartitionsAdded::full;
   const bool done = change_tables(*session_, [&](Session& session) {
@@ -134,35 +129,32 @@ PartitionDrop MysqlStore::drop_partition(const Partition& partition) {
   // Its name in each table that has it, and its lower bound of ids there.
   std::vector<std::pair<std::string, std::string>> names;
   TaskId from = partition.from;
+  const PartitionsOf all = read_partitions(*session_);
+  for (const std::string_view table : kTables) {
+    const auto& partitions = all.find(table)->second;
+    const auto it = std::ranges::find(partitions, partition.end, &Partition::end);
+    if (it == partitions.end()) continue;
+    names.emplace_back(table, it->name);
+    from = std::min(from, it->from);
+  }
   const auto task_left = [&] {
     return session_->query(render("part_held", {{"from", from}, {"to", partition.end}}))->next();
   };
   // First without a lock: nearly always this already gives the answer.
-  const bool kept = session_->run([&] {
-    const PartitionsOf all = read_partitions(*session_);
-    for (const std::string_view table : kTables) {
-      const auto& partitions = all.find(table)->second;
-      const auto it = std::ranges::find(partitions, partition.end, &Partition::end);
-      if (it == partitions.end()) continue;
-      names.emplace_back(table, it->name);
-      from = std::min(from, it->from);
-    }
-    return task_left();
-  });
-  if (kept) return PartitionDrop::kept;
+  if (task_left()) return PartitionDrop::kept;
   if (names.empty()) return PartitionDrop::dropped;
   bool meanwhile = false;
   const bool done = change_tables(*session_, [&](Session& session) {
     // A new task may have an old id: made before an outage, written after it.
     session.exec(render("part_lock"));
-    meanwhile = session_->run(task_left);
+    meanwhile = task_left();
     for (const auto& [table, name] : names) {
       if (meanwhile) break;
       try {
         session.exec(
             render("part_drop", {{"table", Sql::identifier(table)}, {"part", Sql::identifier(name)}}));
-      } catch (const ::sql::SQLException& e) {
-        if (e.getErrorCode() != kNoSuchPartition) throw;
+      } catch (const DatabaseError& e) {
+        if (e.code != kNoSuchPartition) throw;
       }
       failpoint("partition.dropped");
     }
@@ -174,15 +166,13 @@ PartitionDrop MysqlStore::drop_partition(const Partition& partition) {
 PurgeResult MysqlStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
   PurgeResult page{0, from, false};
   std::vector<TaskId> over;
-  session_->run([&] {
-    const auto rows = session_->rows<TaskId, EpochMs, State>(
-        render("over_page", {{"at", from.at}, {"id", from.id}, {"before", before}, {"limit", limit}}));
-    for (const auto& [id, at, state] : rows) {
-      page.last = {at, id};
-      if (state != State::parked && state != State::unknown) over.push_back(id);
-    }
-    page.more = std::ssize(rows) == limit;
-  });
+  const auto rows = session_->rows<TaskId, EpochMs, State>(
+      render("over_page", {{"at", from.at}, {"id", from.id}, {"before", before}, {"limit", limit}}));
+  for (const auto& [id, at, state] : rows) {
+    page.last = {at, id};
+    if (state != State::parked && state != State::unknown) over.push_back(id);
+  }
+  page.more = std::ssize(rows) == limit;
   if (over.empty()) return page;
   std::ranges::sort(over);
   return session_->transaction(

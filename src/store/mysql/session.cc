@@ -121,8 +121,8 @@ void Session::set_up() {
   try {
     exec(render("use_database", {{"schema", Sql::identifier(schema())}}));
     has_database_ = true;
-  } catch (const ::sql::SQLException& e) {
-    if (e.getErrorCode() != kNoDatabase) throw;
+  } catch (const DatabaseError& e) {
+    if (e.code != kNoDatabase) throw;
   }
 }
 
@@ -160,6 +160,7 @@ void Session::connect_anywhere() {
 }
 
 Result<void> Session::connect_to(const Address& address, Ms most, bool choosy) {
+  const Held held(*this);
   address_ = address;
   is_read_only_ = false;
   try {
@@ -207,7 +208,7 @@ void Session::expect_writable() {
 
 void Session::create_database() {
   try {
-    run([&] {
+    hold([&] {
       const auto name = Sql::identifier(schema());
       exec(render("create_database", {{"schema", name}}));
       exec(render("use_database", {{"schema", name}}));
@@ -220,48 +221,34 @@ void Session::create_database() {
   has_database_ = true;
 }
 
-void Session::run_once(const std::function<void()>& body) {
-  connect();
-  try {
-    body();
-    send({}, 0);
-  } catch (const StoreError&) {
-    throw;
-  } catch (const ::sql::SQLException& e) {
-    throw StoreError(to_error(e.getErrorCode(), e.what()));
-  } catch (const std::exception& e) {
-    throw StoreError({Error::Kind::permanent, std::string("in the store: ") + e.what()});
-  }
-}
-
 void Session::try_often(const std::function<void()>& body, std::string_view name) {
   const BootMs give_up = clock().boot() + timeout_;
   for (int attempt = 0;; ++attempt) {
-    connect();
     Error error;
     bool again = false;
     try {
-      // As SQL: the connector's own commit() and rollback() swallow errors.
-      last_ = {};
-      later(render("begin"));
-      body();
-      failpoint(name, ".before_commit");
-      commit();
-      return failpoint(name, ".after_commit");
+      return hold([&] {
+        guarded([&] {
+          // As SQL: the connector's own commit() and rollback() swallow errors.
+          last_ = {};
+          later(render("begin"));
+          body();
+          failpoint(name, ".before_commit");
+          commit();
+          failpoint(name, ".after_commit");
+        });
+      });
+    } catch (const DatabaseError& e) {
+      error = e.error;
+      // A duplicate key: another transaction wrote the row since this one looked, or this one did not look.
+      if (e.code == kDuplicate)
+        error = {Error::Kind::transient, "another transaction has written the same row"};
+      again = e.code == kDeadlock || e.code == kLockWaitOver || e.code == kGuard || e.code == kDuplicate;
     } catch (const StoreError& e) {
       error = e.error;
     } catch (const Again& a) {
       error = {Error::Kind::transient, a.why};
       again = true;
-    } catch (const ::sql::SQLException& e) {
-      error = to_error(e.getErrorCode(), e.what());
-      const int code = e.getErrorCode();
-      // A duplicate key: another transaction wrote the row since this one looked, or this one did not look.
-      if (code == kDuplicate)
-        error = {Error::Kind::transient, "another transaction has written the same row"};
-      again = code == kDeadlock || code == kLockWaitOver || code == kGuard || code == kDuplicate;
-    } catch (const std::exception& e) {
-      error = {Error::Kind::permanent, std::string("in the store: ") + e.what()};
     }
     rollback();
     if (!again || attempt + 1 >= kTries || clock().boot() >= give_up) throw StoreError(std::move(error));
@@ -273,7 +260,8 @@ void Session::commit() {
   if (last_.empty()) {
     send(render("commit").str(), 1);
   } else {
-    read_last_(*query(last_, render("commit")).first);
+    const auto rows = query(last_, render("commit")).first;
+    while (rows->next()) read_last_(*rows);
   }
 }
 
@@ -321,23 +309,28 @@ Error Session::to_error(int code, const std::string& text) {
 }
 
 std::vector<ResultPtr> Session::send(const std::string& sql, int statements) {
+  if (!is_held_) connect();
   const Waiting waiting = std::exchange(waiting_, {});
   const int count = waiting.count + statements;
   std::vector<ResultPtr> results(static_cast<std::size_t>(statements));
   if (count == 0) return results;
-  bool has_rows = statement_->execute(waiting.count == 0 ? sql : waiting.sql + sql);
-  for (int i = 1;; ++i) {
-    if (has_rows) {
-      ResultPtr rows(statement_->getResultSet());  // to be fetched, wanted or not
-      if (i > waiting.count) results.at(static_cast<std::size_t>(i - waiting.count - 1)) = std::move(rows);
+  guarded([&] {
+    bool has_rows = statement_->execute(waiting.count == 0 ? sql : waiting.sql + sql);
+    for (int i = 1;; ++i) {
+      if (has_rows) {
+        ResultPtr rows(statement_->getResultSet());  // to be fetched, wanted or not
+        if (i > waiting.count) results.at(static_cast<std::size_t>(i - waiting.count - 1)) = std::move(rows);
+      }
+      if (i == count) return;
+      has_rows = statement_->getMoreResults();
     }
-    if (i == count) return results;
-    has_rows = statement_->getMoreResults();
-  }
+  });
+  return results;
 }
 
 std::int64_t Session::exec(const Sql& sql) {
-  if (waiting_.count == 0) return statement_->executeUpdate(sql.str());
+  if (!is_held_) connect();
+  if (waiting_.count == 0) return guarded([&] { return statement_->executeUpdate(sql.str()); });
   // The connector (1.1.12) counts the rows of a packet's first statement only.
   const auto rows = query(sql, render("row_count")).second;
   if (!rows->next()) throw Again{"the database returned no number of rows"};
@@ -362,7 +355,8 @@ void Session::expect_rows(std::int64_t rows) { later(render("expect_rows", {{"ro
 
 std::unique_ptr<::sql::PreparedStatement> Session::prepare(const Sql& sql) {
   send({}, 0);
-  return std::unique_ptr<::sql::PreparedStatement>(connection_->prepareStatement(sql.str()));
+  return guarded(
+      [&] { return std::unique_ptr<::sql::PreparedStatement>(connection_->prepareStatement(sql.str())); });
 }
 
 EpochMs Session::now() { return rows<EpochMs>(render("clock")).at(0); }

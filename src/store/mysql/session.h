@@ -1,5 +1,5 @@
-// A connection to MySQL or MariaDB: opens it, classifies its errors, and repeats transactions. Thread: one at
-// a time. connect(), run() and transaction() throw StoreError, which they make of the connector's exceptions.
+// A connection to MySQL or MariaDB: opens it, classifies its errors, and repeats transactions. Everything
+// throws StoreError, made of the connector's exceptions. Thread: one at a time.
 #pragma once
 
 #include <cppconn/connection.h>
@@ -39,6 +39,12 @@ inline constexpr int kLockWaitOver = 1205, kDeadlock = 1213, kGuard = 1242;
 
 using ResultPtr = std::unique_ptr<::sql::ResultSet>;
 
+// With the code of the server, or of the client library.
+struct DatabaseError : StoreError {
+  DatabaseError(int of, Error why) : StoreError(std::move(why)), code(of) {}
+  int code;
+};
+
 class Session {
  public:
   // `timeout` bounds connecting, each read and each write. `silence`: see open_mysql_store().
@@ -54,40 +60,52 @@ class Session {
   bool has_database() const { return has_database_; }
   void create_database();
 
-  // Runs `body` once, in autocommit; returns what it returns.
+  // Runs `body` on one connection, in autocommit: for what a connection has, a lock or a setting. Outside of
+  // it and of transaction(), each statement connects anew if it has to.
   template <typename F>
-  auto run(const F& body) -> decltype(body()) {
-    return value_of(body, [&](const std::function<void()>& each) { run_once(each); });
+  auto hold(const F& body) -> decltype(body()) {
+    connect();
+    const Held held(*this);
+    return body();
   }
   // Runs `body` in one transaction. After a deadlock, a lock wait timeout, a guard, a duplicate key or
   // Again, rolls back and retries a few times. If the commit fails its outcome is unknown: transient, like
   // every lost connection. `name`: of its failpoints, NAME.before_commit and NAME.after_commit.
   template <typename F>
   auto transaction(const F& body, std::string_view name = {}) -> decltype(body()) {
-    return value_of(body, [&](const std::function<void()>& each) { try_often(each, name); });
+    if constexpr (std::is_void_v<decltype(body())>) {
+      try_often(body, name);
+    } else {
+      std::optional<decltype(body())> out;
+      try_often([&] { out = body(); }, name);
+      return *std::move(out);
+    }
   }
 
-  // all() in a run() of its own.
-  template <typename F>
-  auto read_all(const Sql& sql, F read) {
-    return run([&] { return all(sql, read); });
-  }
-
-  // Only inside run() and transaction(). exec returns the number of matched rows (CLIENT_FOUND_ROWS).
+  // Returns the number of matched rows (CLIENT_FOUND_ROWS).
   std::int64_t exec(const Sql& sql);
   ResultPtr query(const Sql& sql);
+  // Calls `take` with each of its rows.
+  template <typename F>
+  void each(const Sql& sql, F take) {
+    guarded([&] {
+      const auto rows = query(sql);
+      while (rows->next()) take(*rows);
+    });
+  }
   // What `read` makes of each of its rows; of the first, if there is one.
   template <typename F>
   auto all(const Sql& sql, F read) {
     std::vector<std::invoke_result_t<F, const ::sql::ResultSet&>> out;
-    const auto rows = query(sql);
-    while (rows->next()) out.push_back(read(*rows));
+    each(sql, [&](const ::sql::ResultSet& row) { out.push_back(read(row)); });
     return out;
   }
   template <typename F>
   auto first(const Sql& sql, F read) {
-    const auto rows = query(sql);
-    return rows->next() ? std::optional(read(*rows)) : std::nullopt;
+    return guarded([&] {
+      const auto rows = query(sql);
+      return rows->next() ? std::optional(read(*rows)) : std::nullopt;
+    });
   }
   // Its rows, as Fields reads them: of one column values, of several tuples.
   template <typename T, typename... More>
@@ -109,12 +127,13 @@ class Session {
   }
   // Two statements in one round trip.
   std::pair<ResultPtr, ResultPtr> query(const Sql& first, const Sql& second);
-  // Queues a statement whose result is not needed. It is sent in the packet of the next exec() or query(), or
-  // of the commit (in run(): at the end). The server stops at the first statement that fails,
-  // so no commit follows a failure; the error is thrown where the packet is sent.
+  // Only inside transaction(): queues a statement whose result is not needed. It is sent in the packet of the
+  // next exec() or query(), or of the commit. The server stops at the first statement that fails, so no
+  // commit follows a failure; the error is thrown where the packet is sent.
   void later(const Sql& sql);
-  // Sends this query in the packet of the commit, before it. `read` gets its rows after the commit.
-  void last(Sql sql, std::function<void(::sql::ResultSet&)> read) {
+  // Sends this query in the packet of the commit, before it. `read` gets each of its rows after the
+  // commit.
+  void last(Sql sql, std::function<void(const ::sql::ResultSet&)> read) {
     last_ = std::move(sql);
     read_last_ = std::move(read);
   }
@@ -133,18 +152,25 @@ class Session {
   const std::string& schema() const { return addresses_->first().path; }
 
  private:
-  // What `body` returns in its last run by `runner`.
-  template <typename F, typename Runner>
-  static auto value_of(const F& body, const Runner& runner) -> decltype(body()) {
-    if constexpr (std::is_void_v<decltype(body())>) {
-      runner(body);
-    } else {
-      std::optional<decltype(body())> out;
-      runner([&] { out = body(); });
-      return *std::move(out);
+  // While there is one, statements do not connect.
+  struct Held {
+    explicit Held(Session& of) : session(of) { session.is_held_ = true; }
+    ~Held() { session.is_held_ = false; }
+    Session& session;
+  };
+  // Of a row that cannot be read the error is permanent: only what asks for it fails.
+  template <typename F>
+  auto guarded(const F& call) -> decltype(call()) {
+    try {
+      return call();
+    } catch (const StoreError&) {
+      throw;
+    } catch (const ::sql::SQLException& e) {
+      throw DatabaseError(e.getErrorCode(), to_error(e.getErrorCode(), e.what()));
+    } catch (const std::exception& e) {
+      throw StoreError({Error::Kind::permanent, std::string("in the store: ") + e.what()});
     }
   }
-  void run_once(const std::function<void()>& body);
   void try_often(const std::function<void()>& body, std::string_view name);
 
   void open(const Address& address, Ms most);  // throws
@@ -175,9 +201,10 @@ class Session {
   };
   Waiting waiting_;
   Sql last_;  // of last(); empty = none
-  std::function<void(::sql::ResultSet&)> read_last_;
+  std::function<void(const ::sql::ResultSet&)> read_last_;
   std::int64_t max_packet_ = 0;
   bool has_database_ = false;
+  bool is_held_ = false;
   bool is_read_only_ = false;  // the server of the last try
   std::chrono::seconds silence_{0};
   BootMs last_used_;
@@ -192,7 +219,6 @@ inline constexpr auto kAllShards = [] {
   return all;
 }();
 
-// Inside Session::run().
 ServerVariables read_variables(Session& session);
 
 // The filter as SQL conditions, for a statement in which rung_tasks is t.
@@ -213,7 +239,7 @@ inline Sql delete_by(std::string_view table, std::string_view column, const Sql&
                 {{"table", Sql::identifier(table)}, {"column", Sql::identifier(column)}, {"ids", ids}});
 }
 
-// Inside run() or transaction(). `event.node` is ignored; `node`: of the instance, 0 = none.
+// Inside a transaction. `event.node` is ignored; `node`: of the instance, 0 = none.
 void write_event(Session& session, const SystemEvent& event, int node = 0);
 
 // The condition that the runner of the step still owns its bulk, and nobody else has done the step.
@@ -225,7 +251,7 @@ inline Sql if_ours(const BulkStep& step) {
 // repeated. If not, it is the latest from now on. kind: "gates", "counts".
 bool is_repeated(Session& session, std::string_view kind, const std::string& maker, const std::string& id);
 
-// Inside run(). 0: there is no schema, or it was not finished.
+// 0: there is no schema, or it was not finished.
 int schema_version(Session& session);
 
 // The condition that the attempt c is a short claim of the row t.

@@ -241,7 +241,7 @@ void MysqlStore::keep_sent(const BulkStep& step, std::span<const TaskId> changed
 void MysqlStore::read_messages(std::span<const TaskId> ids, std::vector<StoredMessage>& into) {
   if (ids.empty()) return;
   session_->last(render("messages", {{"ids", ids}}),
-                 [&into](::sql::ResultSet& rows) { into = messages_at(rows); });
+                 [&into](const ::sql::ResultSet& row) { into.push_back(message_at(row)); });
 }
 
 double MysqlStore::random() {

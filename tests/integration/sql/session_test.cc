@@ -250,11 +250,7 @@ TEST_F(Hurt, APacketWithAStatementThatFailsLeavesNothingBehind) {
 class Waiting : public Hurt {
  protected:
   std::string connection() {
-    return session_.run([&] {
-      auto row = session_.query(mysql::Sql::rendered("SELECT CONNECTION_ID()"));
-      row->next();
-      return row->getString(1).asStdString();
-    });
+    return session_.value<std::string>(mysql::Sql::rendered("SELECT CONNECTION_ID()"));
   }
   mysql::Session session_{schema_.options(), mysql_addresses(schema_.options(), test_clock()), Ms{60'000}};
 };
@@ -277,7 +273,7 @@ TEST_F(Waiting, IsNotSentIfItsBodyFails) {
     };
   };
   EXPECT_THROW(session_.transaction(fail("no SQL")), StoreError);
-  EXPECT_THROW(session_.run(fail("UPDATE rung_nodes SET name = 'b'")), StoreError);
+  EXPECT_THROW(session_.transaction(fail("UPDATE rung_nodes SET name = 'b'")), StoreError);
   session_.transaction([] {});
   EXPECT_EQ(schema_.value("SELECT name FROM rung_nodes"), "a");
   EXPECT_EQ(connection(), before);
