@@ -20,7 +20,8 @@ std::string leaf_text(const Node& value, Secrecy secrecy) {
   if (secrecy == Secrecy::hidden) return "***";
   if (secrecy == Secrecy::url) return hide_password(value.text);
   const auto duration = levels::parse_duration(value.text);
-  return duration ? levels::format_duration(*duration) : value.text;
+  // 0 is also a number, and in no other form.
+  return duration && *duration > Ms{0} ? levels::format_duration(*duration) : value.text;
 }
 
 // Equal for values that mean the same: sorted by key, durations in one form.
