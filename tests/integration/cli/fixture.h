@@ -32,10 +32,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// What the program prints for a moment ago, as a regular expression; on a busy machine a command takes
-// seconds.
-inline const std::string kJustNow = "(now|[0-9]+m?s ago)";
-
 // A variable that tests/run sets; a missing server fails a test, it does not skip it.
 inline std::string needed(const char* name) {
   const char* value = std::getenv(name);
