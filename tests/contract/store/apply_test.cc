@@ -189,28 +189,6 @@ TEST_P(StoreContract, AFailureOfALaterAttemptIsWrittenWithWhatItOvertook) {
   EXPECT_EQ(rows[1].node, "") << "nobody knows who sent it";
 }
 
-TEST_P(StoreContract, ReturnedIsAFailureWithATime) {
-  const TaskId id = due_task();
-  apply_one(id, event::Claim{});
-  const EpochMs at = db_now();
-  applied(id, event::Returned{1, at, "NO_ROUTE"});
-  const auto row = store_->history(id).at(0).attempt;
-  EXPECT_EQ(row.outcome, Outcome::returned);
-  EXPECT_EQ(row.published_at, at);
-  EXPECT_EQ(row.error, "NO_ROUTE");
-  EXPECT_EQ(get(id).level, 2);
-}
-
-TEST_P(StoreContract, ADeferredAttemptLeavesNoTrace) {
-  const TaskId id = due_task();
-  apply_one(id, event::Claim{});
-  applied(id, event::Deferred{1, Ms{1}, "alarm"});
-  EXPECT_TRUE(store_->history(id).empty());
-  EXPECT_EQ(get(id).attempt, 0);
-  deliver(id);
-  EXPECT_EQ(store_->history(id).size(), 1U);
-}
-
 TEST_P(StoreContract, SuccessReportedPresumedAndTakenBack) {
   const TaskId reported = due_task();
   const TaskId presumed = due_task("presumed");
@@ -232,20 +210,6 @@ TEST_P(StoreContract, SuccessReportedPresumedAndTakenBack) {
   EXPECT_EQ(t.finished_by, FinishedBy::nobody);
   EXPECT_FALSE(t.finished_at);
   EXPECT_EQ(store_->history(presumed).at(0).attempt.outcome, Outcome::failed);
-}
-
-TEST_P(StoreContract, ByPeople) {
-  const TaskId cancelled = due_task();
-  const TaskId finished = due_task();
-  applied(Fence{}, cancelled, event::Cancel{});
-  EXPECT_EQ(get(cancelled).state, State::cancelled);
-  EXPECT_EQ(apply_one(cancelled, event::Claim{}).verdict, Verdict::stale);
-  EXPECT_EQ(apply_one(Fence{}, cancelled, event::Redrive{}).verdict, Verdict::refused);
-  applied(Fence{}, finished, event::Finish{true, ""});
-  EXPECT_EQ(get(finished).state, State::succeeded);
-  const Decision none = apply_one(Fence{}, TaskId{4711}, event::Cancel{});
-  EXPECT_EQ(none.verdict, Verdict::refused);
-  EXPECT_EQ(none.reason, "no such task");
 }
 
 TEST_P(StoreContract, WhoTakesAFailureInOfAForeignShardTakesTheTask) {
@@ -341,27 +305,6 @@ TEST_P(StoreContract, WhatHappensToManyAtOnceIsWrittenForEach) {
     EXPECT_EQ(last.node, fence().node) << i;
     EXPECT_EQ(rows[0].attempt.outcome, i < 20 ? Outcome::returned : Outcome::failed) << i;
   }
-}
-
-// The second one is decided on what the first one left, and the row has the columns of both.
-TEST_P(StoreContract, TwoEventsOnATaskInOneBatchAreBothWritten) {
-  const TaskId id = due_task();
-  deliver(id);
-  const EpochMs later = db_now() + Ms{3'600'000};
-  const std::vector<Event> events{{id, event::Failed{1, "no answer", "TimeoutError", {}}},
-                                  {id, event::Reschedule{later}}};
-  const auto decisions = store_->apply(events, fence(), decider());
-  ASSERT_EQ(decisions.size(), 2U);
-  for (const Decision& d : decisions) ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
-  const Task row = get(id);
-  EXPECT_TRUE(row == decisions[1].task);
-  EXPECT_EQ(row.last_error, "no answer");
-  EXPECT_EQ(row.error_type, "TimeoutError");
-  EXPECT_EQ(row.state, State::scheduled);
-  EXPECT_EQ(row.next_at, later);
-  const auto history = store_->history(id);
-  ASSERT_EQ(history.size(), 1U);
-  EXPECT_EQ(history[0].attempt.outcome, Outcome::failed);
 }
 
 Event confirm_as_expected(const Task& claimed, EpochMs published_at) {

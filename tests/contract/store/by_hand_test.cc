@@ -82,20 +82,6 @@ TEST_P(ByHandTest, TheReasonAndTheBulkStandInTheAudit) {
   EXPECT_EQ(by_bulk.bulk, bulk.id);
 }
 
-TEST_P(ByHandTest, AChangeOfTheSidecarsLeavesNoAudit) {
-  const TaskId id = due_task();
-  applied(id, event::Claim{});
-  EXPECT_TRUE(store_->audit(id).empty());
-}
-
-TEST_P(ByHandTest, WhatIsRedrivenElsewhereGoesThere) {
-  const TaskId id = parked();
-  ASSERT_EQ(change(id, event::Redrive{{"orders.repaired", "", ""}}).verdict, Verdict::applied);
-  const Task t = get(id);
-  EXPECT_EQ(t.state, State::scheduled);
-  EXPECT_EQ(target_of(t), (Target{"orders.repaired", "", ""}));
-}
-
 TEST_P(ByHandTest, ABulkWorksOnTheIdsThatItFroze) {
   std::vector<TaskId> ids;
   for (int i = 0; i < 5; ++i) ids.push_back(waiting());

@@ -311,16 +311,6 @@ TEST_P(HeldBack, ByARateOrAHalfOpenBreakerOnlyWhenTheTaskIsDue) {
   EXPECT_EQ(held(kLong / 2), "");
 }
 
-TEST_P(HeldBack, EveryQueueThatIsHeldBackIsListed) {
-  EXPECT_TRUE(api::gates_in_force(database()).empty());
-  store_->pause({"invoices", {}, "ann", ""});
-  change("orders", [](GateState& state, EpochMs at) { state.breaker = opened(at); });
-  const auto gates = api::gates_in_force(database());
-  ASSERT_EQ(gates.size(), 2U);
-  EXPECT_EQ(gates[0].state, "paused");
-  EXPECT_EQ(gates[1].state, "breaker_open");
-}
-
 TEST_P(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
   EXPECT_EQ(resume("orders").at("held_by"), nullptr);
   EXPECT_EQ(resume("orders").at("state"), "flowing");

@@ -263,12 +263,6 @@ TEST_P(StoreContract, ALargeBatchGoesInWhole) {
   EXPECT_EQ(store_->list(Filter{.states = {State::scheduled}, .limit = 10'000}).size(), 1300U);
 }
 
-TEST_P(StoreContract, NothingToWriteIsNoError) {
-  EXPECT_TRUE(store_->insert({}, Fence{}).empty());
-  EXPECT_TRUE(store_->apply({}, Fence{}, decider()).empty());
-  EXPECT_TRUE(store_->messages({}).empty());
-}
-
 // ---- The digest and the parent of a task, and a message that comes back with other headers.
 
 TEST_P(ReadContract, ChildrenAreFoundByTheMessageId) {

@@ -65,12 +65,6 @@ class RareColumnContract : public StoreContract {
   }
 };
 
-TEST_P(RareColumnContract, ATaskWithoutThemHasNone) {
-  NewTask fresh = task();
-  insert(fresh);
-  expect_kept(fresh.task);
-}
-
 TEST_P(RareColumnContract, EachOfThemAloneIsKept) {
   change_and_expect([](Task& t) { t.uncounted_attempts = 2'000'000'000; });
   change_and_expect([](Task& t) { t.uncounted_time = Ms{9'007'199'254'740'993}; });

@@ -294,17 +294,6 @@ TEST_P(ReadContract, ListFindsACorrelationId) {
   EXPECT_EQ(database().count(filter, 10), 1);
 }
 
-TEST_P(StoreContract, WhatIsNotThereIsNotFound) {
-  EXPECT_FALSE(store_->find(TaskId{1}));
-  EXPECT_TRUE(store_->history(TaskId{1}).empty());
-  EXPECT_TRUE(store_->list({}).empty());
-}
-
-TEST_P(ReadContract, TheSchemaIsMigratedOnce) {
-  database().check_schema();
-  EXPECT_TRUE(database().migrate().empty());
-}
-
 INSTANTIATE_TEST_SUITE_P(Stores, FilterContract, testing::Values("mysql"));
 
 }  // namespace
