@@ -52,7 +52,7 @@ class CarefulRedriveStory : public testing::Test {
   }
   BulkProgress step(const Bulk& bulk) {
     const auto taken = world.eyes->take_bulk("a", kOneMinute);
-    EXPECT_TRUE(taken) << "it is not due";
+    EXPECT_TRUE(taken && taken->id == bulk.id) << "it is not due";
     return perform_step(*world.eyes, *taken, "a", fence, world.rules);
   }
   void deliver(TaskId id) {
