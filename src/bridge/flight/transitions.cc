@@ -43,6 +43,16 @@ bool is_news(const Event& event) {
   return is_pressing(event) && !std::holds_alternative<event::ParkedCopySent>(event.what);
 }
 
+void tell_parked(const Task& task, bool on_arrival) {
+  if (task.state != State::parked) return;
+  log::warn(on_arrival ? "parked on arrival" : "parked", {{"id", task.id.value},
+                                                          {"queue", task.queue},
+                                                          {"message_id", task.message_id},
+                                                          {"attempt", task.attempt},
+                                                          {"rule", task.rule},
+                                                          {"error", task.last_error}});
+}
+
 }  // namespace
 
 LeftUnacked::LeftUnacked(io::Loop& loop, Health& health)
@@ -253,12 +263,7 @@ void Transitions::inserted(const NewTask& fresh) {
   if (fresh.holds_queue)  // a rule may have moved it
     sidecar_.gates.hold_queue(task.moved_from.empty() ? task.queue : task.moved_from, *fresh.holds_queue,
                               task.id);
-  if (task.state == State::parked && (task.rule.empty() || !body_stored(task))) {  // by a rule: intended
-    log::warn("parked on arrival", {{"id", task.id.value},
-                                    {"queue", task.queue},
-                                    {"message_id", task.message_id},
-                                    {"error", task.last_error}});
-  }
+  if (task.rule.empty() || !body_stored(task)) tell_parked(task, true);  // else it is intended
   if (sidecar_.settings.tracer != nullptr) sidecar_.settings.tracer->received(fresh, sidecar_.clock.now());
 }
 
@@ -272,14 +277,7 @@ void Transitions::decided(const Decision& decision) {
   schedule(task);
   if (decision.child != nullptr) schedule(decision.child->task);
   sidecar_.gates.decided(decision);
-  if (task.state == State::parked) {
-    log::warn("parked", {{"id", task.id.value},
-                         {"queue", task.queue},
-                         {"message_id", task.message_id},
-                         {"attempt", task.attempt},
-                         {"rule", task.rule},
-                         {"error", task.last_error}});
-  }
+  tell_parked(task, false);
 }
 
 void Transitions::schedule(const Task& task) {

@@ -96,7 +96,7 @@ void Shards::arm(const LeaseCycle* answer) {
   timer_.start(std::max(at - now, Ms{1}));
 }
 
-Shards::Shards(io::Loop& loop, StoreJobs& jobs, DbClock& clock, Settings settings, Listener listener)
+Shards::Shards(io::Loop& loop, StoreJobs& jobs, DbClock& clock, LeaseSettings settings, Listener listener)
     : jobs_(jobs),
       clock_(clock),
       settings_(std::move(settings)),

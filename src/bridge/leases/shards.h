@@ -177,7 +177,6 @@ class HeldShards {
 
 class Shards {
  public:
-  using Settings = LeaseSettings;
   // A condition of the database that people must know of. Work continues.
   struct Notice {
     enum class Kind { clock_stepped, restored };
@@ -192,7 +191,7 @@ class Shards {
     std::function<void(const Notice&)> noticed;
   };
 
-  Shards(io::Loop& loop, StoreJobs& jobs, DbClock& clock, Settings settings, Listener listener);
+  Shards(io::Loop& loop, StoreJobs& jobs, DbClock& clock, LeaseSettings settings, Listener listener);
 
   // Takes the node's name, and shards. Call when the broker has answered: a process that cannot publish must
   // not take the name and the shards from one that can. A second call does nothing.
@@ -243,7 +242,7 @@ class Shards {
 
   StoreJobs& jobs_;
   DbClock& clock_;
-  const Settings settings_;
+  const LeaseSettings settings_;
   const Listener listener_;
   HeldShards held_;
   std::minstd_rand dice_;

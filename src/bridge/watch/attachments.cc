@@ -153,13 +153,10 @@ void Attachments::show_problem(const std::vector<const QueueAttachment*>& detach
 void Attachments::changed(const QueueAttachment& seen, const Known& known, bool named) {
   const bool first = !known.state;
   const bool attached = seen.state == AttachmentState::attached;
-  if (!first || named) say(seen, first);
   if (attached && !first) sidecar_.record("queue_attached", seen.queue, seen.detail);
   if (known.was_attached && !attached) sidecar_.record("queue_detached", seen.queue, seen.detail);
-}
-
-void Attachments::say(const QueueAttachment& seen, bool first) {
-  if (seen.state == AttachmentState::attached)
+  if (first && !named) return;
+  if (attached)
     return log::info(first ? "attached" : "queue became attached",
                      {{"queue", seen.queue}, {"by", seen.detail}});
   if (seen.state == AttachmentState::detached)

@@ -131,7 +131,6 @@ class Attachments {
     if (ask_) ask_();
   }
   void changed(const QueueAttachment& seen, const Known& known, bool named);
-  static void say(const QueueAttachment& seen, bool first);
 
   const Sidecar& sidecar_;
   std::set<std::string, std::less<>> seen_;
