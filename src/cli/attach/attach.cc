@@ -200,7 +200,7 @@ AttachOutcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const s
     return failed(queue, kUserError,
                   fmt::format("policy {} was not created by rung attach with this config (its pattern is {}, "
                               "its definition {}): remove it by hand",
-                              name, ours->pattern, ours->definition));
+                              name, ours->pattern, ours->definition.dump()));
   if (ours != nullptr) {
     if (auto gone = admin.remove(name); !gone) return failed(queue, gone.error());
   }
