@@ -176,7 +176,7 @@ TEST_F(TransitionsStory, ItemsOfAnOlderSessionAreDropped) {
   EXPECT_FALSE(held->decision || asked->decision) << "the broker brings them again";
   EXPECT_TRUE(newer->applied());
   EXPECT_TRUE(of_another_intake->applied());
-  EXPECT_EQ(world.row(there).state, State::publishing);
+  EXPECT_EQ(world.row(there).state, State::awaiting) << "published again, without its failure";
 }
 
 class LeftUnackedTest : public testing::Test {
