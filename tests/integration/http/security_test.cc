@@ -83,6 +83,18 @@ TEST_F(HttpSecurity, Tls) {
   EXPECT_EQ(checked("GET", "/v1/tasks", tls.call("GET", "/v1/tasks")).status, 200);
 }
 
+TEST_F(HttpSecurity, AKeyWithAPasswordIsNotAskedFor) {
+  ASSERT_EQ(run_shell("openssl req -x509 -newkey rsa:2048 -keyout " + file("k.pem", "") + " -out " +
+                      file("c.pem", "") + " -passout pass:secret -subj /CN=x 2>&1")
+                .code,
+            0);
+  listen(", cert: " + yaml(file_path("c.pem")) + ", key: " + yaml(file_path("k.pem")));
+  sidecar_ = std::make_unique<Sidecar>(config);
+  rung().start();
+  EXPECT_EQ(rung().wait_exit(), 1);
+  EXPECT_THAT(rung().log(), HasSubstr("without a password"));
+}
+
 TEST_F(HttpSecurity, APortThatIsTakenIsTold) {
   up();
   SidecarConfig second = config;
