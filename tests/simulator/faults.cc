@@ -116,9 +116,10 @@ void Faults::to_a_node(Fault fault, Rng& dice) {
   if (!node.alive()) return;
   if (fault == Fault::kill) {
     if (dice.one_in(3)) slow_down(node, dice.between(100 * kMs, heartbeat * 19 / 10), heartbeat * 3);
-    node.kill_after(static_cast<int>(dice.spread(1, 150)), dice.one_in(2));
+    const int steps = static_cast<int>(dice.spread(1, 150));
+    node.after_steps(steps, [&node, half_open = dice.one_in(2)] { node.kill(half_open); });
     return undo_after(dice.spread(10, 40'000) * kMs, [&node] {
-      node.kill_after(0, false);
+      node.after_steps(0, {});
       node.start();
     });
   }
@@ -130,7 +131,10 @@ void Faults::to_a_node(Fault fault, Rng& dice) {
   if (fault == Fault::twin) return twin(node, dice.spread(500, 30'000) * kMs);
   if (fault == Fault::drain) {
     const Us away = dice.spread(1, 10'000) * kMs;
-    return node.drain([this, &node, away] { world_.events.after(away, nullptr, [&node] { node.start(); }); });
+    // Not at any time: while the answer of the database, or of the broker, is on its way.
+    return node.after_steps(static_cast<int>(dice.spread(1, 150)), [this, &node, away] {
+      node.drain([this, &node, away] { world_.events.after(away, nullptr, [&node] { node.start(); }); });
+    });
   }
   const auto links = server_.links_of(node.process());
   if (links.empty()) return;
@@ -207,7 +211,7 @@ void Faults::end() {
   for (const auto& second : twins_) second->kill(false);
   for (const auto& node : nodes_) {
     node->trouble() = {};
-    node->kill_after(0, false);
+    node->after_steps(0, {});
     node->start();
     // A node whose name a twin took notices that only at its next beat.
     for (const Us later : {kSecond, 8 * kSecond, 20 * kSecond})

@@ -6,6 +6,7 @@ namespace rung::sim {
 namespace {
 
 constexpr Us kTimeout = 10 * kSecond;  // StoreOptions::timeout
+constexpr std::int64_t kBytesInUs = 50;
 
 }  // namespace
 
@@ -105,6 +106,12 @@ Claimed FaultyStore::claim(std::span<const Event> claims, const Fence& fence, co
   return call([&] {
     auto claimed = MemoryStore::claim(claims, fence, decide, most_bytes);
     deps_.watcher.applied(claims, claimed.decisions, fence);
+    // Megabytes take their time.
+    for (std::size_t i = 0, left = claimed.messages.size(); i < claimed.decisions.size() && left > 0; ++i) {
+      if (claimed.decisions[i].verdict != Decision::Verdict::applied) continue;
+      plan_.back += claimed.decisions[i].task.body_bytes / kBytesInUs;
+      --left;
+    }
     return claimed;
   });
 }

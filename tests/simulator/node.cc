@@ -120,14 +120,14 @@ void Node::look_at_attachments() {
 void Node::step() {
   if (steps_left_ == 0 || --steps_left_ > 0) return;
   world_.events.after(0, nullptr, [this, process = life_->process] {
-    if (!process->dead) kill(half_open_);
+    if (!process->dead) then_();
   });
 }
 
-void Node::kill_after(int steps, bool half_open) {
+void Node::after_steps(int steps, std::function<void()> what) {
   if (!life_) return;
   steps_left_ = steps;
-  half_open_ = half_open;
+  then_ = std::move(what);
 }
 
 void Node::kill(bool half_open) {

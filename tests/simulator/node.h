@@ -24,8 +24,8 @@ class Node {
   void start();
   // Ends the process at once. `half_open`: the broker does not notice, as when a machine dies.
   void kill(bool half_open);
-  // The same, after `steps` more commits, writes or arrivals.
-  void kill_after(int steps, bool half_open);
+  // After `steps` more commits, writes or arrivals of this process; 0: never.
+  void after_steps(int steps, std::function<void()> what);
   void pause(Us length);
   // Drains and ends the process, by force after a timeout, as after SIGTERM. Calls `ended` when it has ended.
   void drain(std::function<void()> ended);
@@ -65,7 +65,8 @@ class Node {
   DbTrouble trouble_;
   std::unique_ptr<Life> life_;
   int steps_left_ = 0;
-  bool half_open_ = false, draining_ = false;
+  std::function<void()> then_;
+  bool draining_ = false;
 };
 
 }  // namespace rung::sim

@@ -49,7 +49,7 @@ void Producers::plan(int first, int last, Us from, Us length) {
       if (kind == 0 && settings.has(Actor::delays)) return delay(number, dice);
       if (kind == 1 && settings.has(Actor::submits)) {
         const std::string& queue = dice.pick(kQueues);
-        const std::int64_t bytes = settings.has(Actor::big) && dice.one_in(2) ? 2'000'000 : 20;
+        const std::int64_t bytes = settings.has(Actor::big) && dice.one_in(2) ? 7'000'000 : 20;
         return submit(number, queue, Ms{dice.spread(1, 30'000)}, bytes, 0);
       }
       if (kind <= 3) return fail(number, dice);
