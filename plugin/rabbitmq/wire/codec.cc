@@ -48,7 +48,7 @@ static_assert(kKinds.size() == std::variant_size_v<Value::Variant>);
 Result<void> put_value(const Value& value, std::string& out, int depth);
 Result<void> put_table(const Table& table, std::string& out, int depth);
 
-// What stands behind the kind.
+// Encodes the value that follows its type octet.
 struct Putter {
   std::string& out;
   int depth;

@@ -229,8 +229,7 @@ Jobs::Work BulkRunner::step() {
           rules = sidecar_.rules](Store& store) -> Jobs::Then {
     const auto bulk = store.take_bulk(runner, kLease);
     if (!bulk) return [this] { go_on(); };
-    const BulkProgress progress = perform_step(store, *bulk, runner, fence, rules);
-    return [this, bulk = *bulk, progress] {
+    return [this, bulk = *bulk, progress = perform_step(store, *bulk, runner, fence, rules)] {
       note(bulk, progress);
       sidecar_.table.soon(step_, kAtOnce);
     };

@@ -252,8 +252,8 @@ Jobs::Work StrandedTasks::look() {
     return sidecar_.shards.epoch(g.lease.shard) != g.lease.epoch;  // its current owner checks it
   });
   for (const Gained& g : waiting_) {
-    if (g.recover_at <= now && sidecar_.shards.held(g.lease.shard))
-      ripe.push_back(g.lease);  // leaving: it may stay
+    // A shard that is being given back may stay ours: it waits on.
+    if (g.recover_at <= now && sidecar_.shards.held(g.lease.shard)) ripe.push_back(g.lease);
   }
   if (ripe.empty()) return nullptr;
   return [this, ripe](Store& store) {

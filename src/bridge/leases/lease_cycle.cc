@@ -7,7 +7,7 @@
 namespace rung::bridge {
 namespace {
 
-bool somebody_can_publish(const std::vector<NodeRow>& live) {
+bool any_can_publish(const std::vector<NodeRow>& live) {
   return std::ranges::any_of(live, [](const NodeRow& n) { return n.link == BrokerLink::up; });
 }
 
@@ -81,7 +81,7 @@ std::vector<Gained> shards_to_take(const LeaseCycle& c, const std::vector<ShardR
   // While no instance can publish, all keep their shards; one that has lost the broker takes none.
   const auto me = std::ranges::find(nodes, c.node, &NodeRow::id);
   const bool lost = me != nodes.end() && me->link == BrokerLink::lost;
-  if (lost && !somebody_can_publish(nodes)) return taken;
+  if (lost && !any_can_publish(nodes)) return taken;
   for (std::size_t i = 0; i < rows.size() && c.held.size() + taken.size() < share; ++i) {
     const ShardRow& row = rows[(first + i) % rows.size()];
     if (row.owner == c.node) continue;
@@ -123,7 +123,7 @@ void look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& he
   c.next_expiry = next_foreign_expiry(c, rows, nodes);
   const auto plan = shards_to_take(c, rows, nodes, share, settings.connection_death, here.boot());
   const std::size_t planned = c.held.size() + plan.size();
-  c.surplus = somebody_can_publish(nodes) && planned > share ? static_cast<int>(planned - share) : 0;
+  c.surplus = any_can_publish(nodes) && planned > share ? static_cast<int>(planned - share) : 0;
   std::vector<int> wanted;
   for (const Gained& one : plan) wanted.push_back(one.lease.shard);
   std::vector<Lease> taken;
@@ -150,10 +150,10 @@ int fair_share(int node, const std::vector<int>& live) {
 }
 
 std::vector<int> sharers(const std::vector<NodeRow>& live) {
-  const bool somebody = somebody_can_publish(live);
+  const bool any = any_can_publish(live);
   std::vector<int> ids;
   for (const NodeRow& row : live) {
-    if (row.link != BrokerLink::lost || !somebody) ids.push_back(row.id);
+    if (row.link != BrokerLink::lost || !any) ids.push_back(row.id);
   }
   std::ranges::sort(ids);
   return ids;

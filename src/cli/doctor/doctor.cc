@@ -253,7 +253,7 @@ void check_identity_provider(const Config& config, Findings& out) {
   if (found)
     return out.ok(name, "the identity provider " + oidc.issuer + " has " +
                             std::to_string(size_of(*found->keys)) + " keys for signatures");
-  const std::string what = found.error().message + ": nobody can sign in; messages are not affected";
+  const std::string what = found.error().message + ": users cannot sign in; messages are not affected";
   if (found.error().is_transient())
     return out.warn(name, what, "start the identity provider, or correct http.oidc.issuer or http.oidc.ca");
   out.wrong(name, what, "correct http.oidc.issuer: the issuer of the provider's discovery document");

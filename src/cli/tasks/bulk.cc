@@ -124,7 +124,7 @@ std::string news_of(const Json& before, const Json& bulk) {
               number_of(sent, "open"), 0, text_of(sent, "unread")});
 }
 
-// That no sidecar is running to carry out a bulk; "" = one is, or nobody knows.
+// A warning that no sidecar is running to carry out the bulk; "" if one is, or if that is unknown.
 std::string lack_of_sidecars(Session& session) {
   const auto page = read_page(*session.api, "/v1/nodes", {}, "nodes", kRowsAPage, "");
   if (!page) return {};

@@ -154,17 +154,17 @@ void add_triage(CLI::App& causes) {
                    return Json{{"note", value_of(c, "TEXT")}};
                  });
   add_text(note, "TEXT", "The note; it replaces the former one").required();
-  CLI::App& own =
-      add_triage(causes, "own", "Says who works on a cause",
-                 "Examples:\n"
-                 "  rung causes own 9f2c41d07ab3             you do\n"
-                 "  rung causes own 9f2c41d07ab3 alice\n"
-                 "  rung causes own 9f2c41d07ab3 --nobody",
-                 {}, [](Session& session, const CLI::App& c) {
-                   const std::string name = value_of(c, "NAME");
-                   const bool you = name.empty() && !is_on(c, "--nobody");
-                   return Json{{"owner", you ? text_of(need(session.api->get("/v1/you")), "name") : name}};
-                 });
+  CLI::App& own = add_triage(
+      causes, "own", "Says who works on a cause",
+      "Examples:\n"
+      "  rung causes own 9f2c41d07ab3             you do\n"
+      "  rung causes own 9f2c41d07ab3 alice\n"
+      "  rung causes own 9f2c41d07ab3 --nobody",
+      {}, [](Session& session, const CLI::App& c) {
+        const std::string name = value_of(c, "NAME");
+        const bool is_caller = name.empty() && !is_on(c, "--nobody");
+        return Json{{"owner", is_caller ? text_of(need(session.api->get("/v1/you")), "name") : name}};
+      });
   CLI::Option& who = add_text(own, "NAME", "Who works on it; you if left out");
   add_flag(own, "--nobody", "Clear the owner").excludes(&who);
 

@@ -42,7 +42,7 @@ Answer resolve(const std::string& host, int flags) {
   return found;
 }
 
-// By a thread that may outlive whoever waits for it.
+// Resolves in a detached thread: the caller may stop waiting before it ends.
 std::future<Answer> ask(const std::string& host) {
   std::packaged_task<Answer()> question([host] { return resolve(host, 0); });
   auto answer = question.get_future();
