@@ -31,6 +31,8 @@ struct AttachPlan {
   // It is attached by the policy that attach made, which no longer equals the one that it copies: `policy`
   // does. How they differ; "" = they do not.
   std::string drift;
+
+  bool is_done() const { return !policy && refusal.empty(); }  // nothing is missing
 };
 
 AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& facts,

@@ -12,6 +12,7 @@
 #include <regex>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "plugin/rabbitmq/topology/probe.h"
 #include "src/cli/shared/command.h"
@@ -32,18 +33,16 @@ using rabbit::QueueFacts;
 
 constexpr Ms kManagementTimeout{std::chrono::seconds{5}};
 constexpr Ms kAmqpTimeout{std::chrono::seconds{10}};
-constexpr int kMaxEffectPolls = 50;  // until a policy should be in effect
-constexpr Ms kEffectPollInterval{200};
+constexpr int kMaxEffectPolls = 100;  // until a policy should be in effect
+constexpr Ms kEffectPollInterval{100};
 
 // The queue that attach created this policy for, with this prefix; nullopt if attach did not create it.
 std::optional<std::string> attached_by(const rabbit::Policy& policy, std::string_view prefix) {
-  constexpr std::string_view kNameBegins = "rung-";
-  if (!policy.name.starts_with(kNameBegins)) return std::nullopt;
-  std::string queue = policy.name.substr(kNameBegins.size());
-  if (policy.pattern != rabbit::policy_pattern(queue)) return std::nullopt;
-  if (policy.definition.value("dead-letter-exchange", nlohmann::json()) != rabbit::failed_exchange(prefix))
-    return std::nullopt;
-  return queue;
+  const std::string queue = policy.name.substr(std::min(rabbit::policy_name("").size(), policy.name.size()));
+  const bool ours =
+      policy.name == rabbit::policy_name(queue) && policy.pattern == rabbit::policy_pattern(queue) &&
+      policy.definition.value("dead-letter-exchange", nlohmann::json()) == rabbit::failed_exchange(prefix);
+  return ours ? std::optional(queue) : std::nullopt;
 }
 
 // The management API, which accepts our login. Permanent error: in the config. Transient: why it was not
@@ -75,23 +74,48 @@ void check_group(const Config& config, const std::string& queue) {
                                  ", or change groups.NAME.queues");
 }
 
-// The outcome for one queue.
-struct AttachOutcome {
-  std::string queue;
-  Exit code = kSuccess;
-  const char* result = "failed";  // a keyword for scripts
-  std::string detail;             // a sentence for people; an error message if `code` is an error
-  std::optional<Policy> policy = std::nullopt;  // that attach sets
-  // Notes on how its arguments and policies affect its retries; not errors.
-  std::vector<std::string> notes = {};
+// What becomes of each queue: said as soon as it is known or, for scripts, at the end.
+class Outcomes {
+ public:
+  // `result`: a keyword for scripts. `detail`: a sentence.
+  void tell(const std::string& queue, const char* result, const std::string& detail,
+            const std::optional<Policy>& set = {}, const std::vector<std::string>& notes = {}) {
+    add(queue, result, detail, notes);
+    if (set)
+      rows_.back()["policy"] = {{"name", set->name},
+                                {"pattern", set->pattern},
+                                {"priority", set->priority},
+                                {"definition", set->definition}};
+    if (given().json) return;
+    print(one_line(detail) + "\n");
+    for (const std::string& note : notes) print("  note: " + one_line(note) + "\n");
+  }
+  void fail(const std::string& queue, const Error& error) {
+    add(queue, error.kind == Error::Kind::not_found ? "not found" : "failed", error.message, {});
+    const int code = report_error(error);
+    if (code_ == kSuccess) code_ = code;
+  }
+  void fail(const std::string& queue, const std::string& what) {
+    fail(queue, Error{Error::Kind::permanent, what});
+  }
+  // The command's exit code: of the first queue that failed.
+  int end() const {
+    if (given().json) print_json({{"results", rows_}});
+    if (rows_.empty() && !given().json) print("no queue matches: nothing to do\n");
+    return code_;
+  }
+
+ private:
+  void add(const std::string& queue, const char* result, const std::string& detail,
+           const std::vector<std::string>& notes) {
+    rows_.push_back(
+        {{"queue", queue}, {"result", result}, {"detail", detail}, {"policy", nullptr}, {"notes", notes}});
+  }
+  Json rows_ = Json::array();
+  int code_ = kSuccess;
 };
 
-AttachOutcome failed(const std::string& queue, Exit code, std::string what) {
-  return {queue, code, code == kNotFound ? "not found" : "failed", std::move(what)};
-}
-AttachOutcome failed(const std::string& queue, const Error& error) {
-  return failed(queue, exit_of(error), error.message);
-}
+// ---------------------------------------------------------------------------------------------- rung attach
 
 // Declares the exchange and queue for dead letters, before any policy points there.
 void declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
@@ -106,72 +130,96 @@ void declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
                                          admin.name(), ours));
 }
 
-bool is_done(const sidecar::AttachPlan& plan) { return !plan.policy && plan.refusal.empty(); }
-
-// Once its policy, if the plan has one, is in effect. `named`: the user named the queue. Otherwise it is
-// skipped if a policy cannot attach it, or its dead letters already go elsewhere.
-AttachOutcome outcome_of(const QueueFacts& facts, const sidecar::AttachPlan& plan, bool named,
-                         const std::string& admin) {
-  const std::string queue = "queue " + facts.name;
-  const auto skipped = [&](const std::string& why) -> AttachOutcome {
-    return {facts.name, kSuccess, "skipped", queue + " is skipped: " + why};
-  };
-  if (is_done(plan)) {
-    const bool known = is_attached(plan.answer.attached);
-    return {facts.name, kSuccess, "already attached",
-            queue + " is already attached" + (known ? ", by " + describe(plan.answer) : "")};
-  }
-  if (!named && facts.exclusive) return skipped("it is exclusive to one connection");
-  if (!plan.policy && !named) return skipped(plan.refusal);
-  if (!plan.policy)
-    return failed(facts.name, kUserError, queue + " cannot be attached by a policy: " + plan.refusal);
-  if (!named && plan.drift.empty() && !plan.previous_exchange.empty())
-    return skipped("its dead letters go to " + plan.previous_exchange +
-                   "; name the queue to attach it anyway");
-  const std::string set = fmt::format("(priority {}, set by {})", plan.policy->priority, admin);
-  if (!plan.drift.empty())
-    return {facts.name, kSuccess, "refreshed",
-            fmt::format("{} is attached; {}; it is copied anew {}", queue, plan.drift, set), plan.policy};
-  std::string detail = fmt::format("{} is attached by policy {} {}", queue, plan.policy->name, set);
-  if (!plan.overridden.empty()) {
-    detail += fmt::format("; it copies policy {} as it is now: run attach again after changing that policy",
-                          plan.overridden);
-  }
-  if (!plan.previous_exchange.empty())
-    detail += fmt::format("; its dead letters previously went to {}", plan.previous_exchange);
-  return {facts.name, kSuccess, "attached", std::move(detail), plan.policy};
+// Why a queue that the user did not name is left alone; "" = it is not.
+std::string why_skipped(const QueueFacts& facts, const sidecar::AttachPlan& plan) {
+  if (plan.is_done()) return {};
+  if (facts.exclusive) return "it is exclusive to one connection";
+  if (!plan.drift.empty() || plan.previous_exchange.empty()) return plan.refusal;
+  return "its dead letters go to " + plan.previous_exchange + "; name the queue to attach it anyway";
 }
 
-// A policy takes effect shortly after it was accepted.
-void wait_until_effective(QueueAdmin& admin, AttachOutcome& outcome, int& polls) {
-  for (;; ++polls) {
-    const auto facts = admin.queue(outcome.queue);
-    if (facts && facts->policy == outcome.policy->name) return;
-    if (!facts && facts.error().kind != Error::Kind::not_found) {
-      outcome = failed(outcome.queue, facts.error());
-      return;
-    }
-    if (polls >= kMaxEffectPolls) break;
+// Sets the policy of the queue, which takes effect shortly after it was accepted.
+Result<void> set_policy(QueueAdmin& admin, const std::string& queue, const Policy& policy) {
+  if (auto accepted = admin.put(policy); !accepted) return accepted;
+  for (int polls = 0; polls < kMaxEffectPolls; ++polls) {
+    const auto facts = admin.queue(queue);
+    if (facts && facts->policy == policy.name) return {};
+    if (!facts && facts.error().kind != Error::Kind::not_found) return tl::unexpected(facts.error());
     std::this_thread::sleep_for(kEffectPollInterval);
   }
-  outcome = failed(outcome.queue, kUserError,
-                   fmt::format("policy {} is set but not in effect for queue {}: another policy of the same "
-                               "or a higher priority is (rabbitmqctl list_policies)",
-                               outcome.policy->name, outcome.queue));
+  return permanent(
+      fmt::format("policy {} is set but not in effect for queue {}: another policy of the same or a higher "
+                  "priority is (rabbitmqctl list_policies)",
+                  policy.name, queue));
 }
 
 std::vector<std::string> notes_of(const QueueFacts& facts, const std::vector<Policy>& policies) {
   std::vector<std::string> notes;
   for (const QueueNote& note : queue_notes(facts, policies, std::nullopt)) {
     // An explicit limit is the user's choice. Delays and cancels by the broker are worth a note anyway.
-    if (!note.fine()) {
-      notes.push_back(note.what + "; " + note.fix);
-    } else if (note.name == "delayed_retry" || note.name == "consumer_timeout") {
-      notes.push_back(note.what);
-    }
+    const bool told = !note.fine() || note.name == "delayed_retry" || note.name == "consumer_timeout";
+    if (told) notes.push_back(note.what + (note.fine() ? "" : "; " + note.fix));
   }
   return notes;
 }
+
+// "queue orders is attached by policy rung-orders (priority 0, set by the management API at ...)".
+std::string attached_text(const std::string& queue, const sidecar::AttachPlan& plan,
+                          const std::string& admin) {
+  std::string text = "queue " + queue + " is ";
+  if (plan.is_done())
+    return text + "already attached" +
+           (is_attached(plan.answer.attached) ? ", by " + describe(plan.answer) : "");
+  const std::string set = fmt::format("(priority {}, set by {})", plan.policy->priority, admin);
+  if (!plan.drift.empty()) return text + "attached; " + plan.drift + "; it is copied anew " + set;
+  text += "attached by policy " + plan.policy->name + " " + set;
+  if (!plan.overridden.empty())
+    text += "; it copies policy " + plan.overridden +
+            " as it is now: run attach again after changing that policy";
+  if (!plan.previous_exchange.empty())
+    text += "; its dead letters previously went to " + plan.previous_exchange;
+  return text;
+}
+
+// `named`: the user named the queues. Of others, those are skipped that a policy cannot attach, or whose dead
+// letters already go elsewhere.
+int attach(QueueAdmin& admin, const BrokerOptions& broker, const std::vector<std::string>& queues,
+           bool named) {
+  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
+  bool declared = false;
+  Outcomes out;
+  for (const std::string& queue : queues) {
+    const QueueFacts* facts = vhost.find(queue);
+    if (facts == nullptr) {
+      const bool pattern = QueuePattern(queue).only_name() != queue;
+      const char* hint = pattern ? "; it is taken as a name: --pattern takes a regular expression" : "";
+      out.fail(queue,
+               {Error::Kind::not_found, "no queue '" + queue + "' in the virtual host of broker.url" + hint});
+      continue;
+    }
+    const auto plan = sidecar::plan_attach(broker, *facts, vhost);
+    if (const std::string why = named ? "" : why_skipped(*facts, plan); !why.empty()) {
+      out.tell(queue, "skipped", "queue " + queue + " is skipped: " + why);
+    } else if (!plan.refusal.empty()) {
+      out.fail(queue, "queue " + queue + " cannot be attached by a policy: " + plan.refusal);
+    } else {
+      if (!std::exchange(declared, true)) declare_topology(admin, broker);
+      const auto set = plan.policy ? set_policy(admin, queue, *plan.policy) : Result<void>();
+      const char* result = plan.is_done()       ? "already attached"
+                           : plan.drift.empty() ? "attached"
+                                                : "refreshed";
+      if (!set) {
+        out.fail(queue, set.error());
+      } else {
+        out.tell(queue, result, attached_text(queue, plan, admin.name()), plan.policy,
+                 notes_of(*facts, vhost.policies));
+      }
+    }
+  }
+  return out.end();
+}
+
+// ---------------------------------------------------------------------------------------------- rung detach
 
 // How to detach a queue that is attached by other means than the policy by attach.
 std::string how_to_detach(const BrokerOptions& broker, const QueueFacts& facts,
@@ -191,191 +239,37 @@ std::string how_to_detach(const BrokerOptions& broker, const QueueFacts& facts,
   return answer.detail + ": to detach it, and all other queues that dead-letter there, run: " + commands;
 }
 
-AttachOutcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const std::string& queue,
-                         const rabbit::Vhost& vhost) {
+// True: an existing queue is detached now, and was attached by attach.
+bool detach_one(QueueAdmin& admin, const BrokerOptions& broker, const std::string& queue,
+                const rabbit::Vhost& vhost, Outcomes& out) {
   const std::string name = rabbit::policy_name(queue);
   const QueueFacts* facts = vhost.find(queue);
   const Policy* ours = rabbit::find_policy(vhost.policies, name);
-  if (ours != nullptr && !attached_by(*ours, broker.prefix))
-    return failed(queue, kUserError,
-                  fmt::format("policy {} was not created by rung attach with this config (its pattern is {}, "
-                              "its definition {}): remove it by hand",
-                              name, ours->pattern, ours->definition.dump()));
-  if (ours != nullptr) {
-    if (auto gone = admin.remove(name); !gone) return failed(queue, gone.error());
+  if (ours != nullptr && !attached_by(*ours, broker.prefix)) {
+    out.fail(queue, fmt::format("policy {} was not created by rung attach with this config (its pattern is "
+                                "{}, its definition {}): remove it by hand",
+                                name, ours->pattern, ours->definition.dump()));
+    return false;
   }
-  if (facts == nullptr && ours == nullptr)
-    return failed(queue, kNotFound, "no queue '" + queue + "' and no policy " + name);
-  if (facts != nullptr) {
-    QueueFacts after = *facts;  // without our policy
-    if (after.policy == name) {
-      const Policy* below = sidecar::policy_below(*facts, vhost.policies, name);
-      after.policy = below == nullptr ? "" : below->name;
-    }
-    const auto answer = vhost.attached(after);
-    if (is_attached(answer.attached))
-      return failed(queue, kUserError,
-                    "queue " + queue + " is attached by " + how_to_detach(broker, after, answer, vhost));
+  QueueFacts after = facts != nullptr ? *facts : QueueFacts();  // without our policy
+  if (after.policy == name) {
+    const Policy* below = sidecar::policy_below(after, vhost.policies, name);
+    after.policy = below == nullptr ? "" : below->name;
   }
-  if (ours == nullptr)
-    return {queue, kSuccess, "not attached", fmt::format("queue {} is not attached: nothing to do", queue)};
-  return {queue, kSuccess, "detached",
-          fmt::format("queue {} is detached: policy {} was removed", queue, name)};
-}
-
-std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broker,
-                                         const std::vector<std::string>& queues, bool named) {
-  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
-  std::vector<AttachOutcome> all;
-  bool any = false;
-  for (const std::string& queue : queues) {
-    const QueueFacts* facts = vhost.find(queue);
-    if (facts == nullptr) {
-      const bool pattern = QueuePattern(queue).only_name() != queue;
-      all.push_back(
-          failed(queue, kNotFound,
-                 "no queue '" + queue + "' in the virtual host of broker.url" +
-                     (pattern ? "; it is taken as a name: --pattern takes a regular expression" : "")));
-      continue;
-    }
-    const auto plan = sidecar::plan_attach(broker, *facts, vhost);
-    all.push_back(outcome_of(*facts, plan, named, admin.name()));
-    const bool ours = all.back().policy || is_done(plan);
-    if (ours) all.back().notes = notes_of(*facts, vhost.policies);
-    any = any || ours;
-  }
-  if (any) declare_topology(admin, broker);
-  for (AttachOutcome& one : all) {
-    const auto written = one.policy ? admin.put(*one.policy) : Result<void>();
-    if (!written) one = failed(one.queue, written.error());
-  }
-  int polls = 0;
-  for (AttachOutcome& one : all) {
-    if (one.policy) wait_until_effective(admin, one, polls);
-  }
-  return all;
-}
-
-std::vector<AttachOutcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broker,
-                                         const std::vector<std::string>& queues) {
-  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
-  std::vector<AttachOutcome> all;
-  for (const std::string& queue : queues) all.push_back(detach_one(admin, broker, queue, vhost));
-  return all;
-}
-
-struct AttachOptions {
-  std::vector<std::string> queues;
-  std::string pattern;
-  bool all = false, print = false, detach = false, force = false;
-  bool named() const { return !all && pattern.empty(); }
-};
-
-Json outcome_json(const AttachOutcome& outcome) {
-  Json json = {{"queue", outcome.queue},
-               {"result", outcome.result},
-               {"detail", outcome.detail},
-               {"policy", nullptr},
-               {"notes", outcome.notes}};
-  if (outcome.policy) {
-    json["policy"] = {{"name", outcome.policy->name},
-                      {"pattern", outcome.policy->pattern},
-                      {"priority", outcome.policy->priority},
-                      {"definition", outcome.policy->definition}};
-  }
-  return json;
-}
-
-int print_outcomes(const std::vector<AttachOutcome>& outcomes) {
-  int code = kSuccess;
-  Json json = {{"results", Json::array()}};
-  for (const AttachOutcome& outcome : outcomes) {
-    if (given().json) json["results"].push_back(outcome_json(outcome));
-    if (outcome.code != kSuccess) {
-      report_error(outcome.code, outcome.detail);
-      if (code == kSuccess) code = outcome.code;
-    } else if (!given().json) {
-      print(one_line(outcome.detail) + "\n");
-      for (const std::string& note : outcome.notes) print("  note: " + one_line(note) + "\n");
-    }
-  }
-  if (given().json) print_json(json);
-  if (outcomes.empty() && !given().json) print("no queue matches: nothing to do\n");
-  return code;
-}
-
-std::string manual_command(const AttachOptions& options, const BrokerOptions& broker,
-                           const std::string& queue) {
-  const std::string vhost = sidecar::vhost_of(broker);
-  if (!options.detach) return rabbit::policy_command(broker.prefix, vhost, queue);
-  return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost) + " " +
-         rabbit::shell_quote(rabbit::policy_name(queue));
-}
-
-// RabbitMQ could not be reached: prints the commands to run by hand.
-int print_manual_commands(const AttachOptions& options, const BrokerOptions& broker,
-                          const Error& unreachable) {
-  std::string text;
-  for (const std::string& queue : options.queues)
-    text += "  " + manual_command(options, broker, queue) + "\n";
-  if (!text.empty()) {
-    text.insert(0, "Run this where rabbitmqctl reaches the broker:\n\n");
-    if (!options.detach)
-      text += "\nor declare the queue with the argument x-dead-letter-exchange: " +
-              rabbit::failed_exchange(broker.prefix) + "\n";
-  }
-  print(text);
-  return report_error(kUnreachable,
-                      (options.detach ? "not detached: " : "not attached: ") + unreachable.message);
-}
-
-void check_names(const AttachOptions& options, const Config& config) {
-  for (const std::string& queue : options.queues) {
-    if (queue.empty() || queue.size() > 255)
-      throw Failed(kUserError, "invalid queue name: it must have 1 to 255 bytes");
-    for (const char* inlet : {"failed", "results", "delay", "parked"}) {
-      if (!options.print && queue == config.rules->targets().own_prefix(queue) + inlet)
-        throw Failed(kUserError, queue + " is a queue of Rung itself: its dead letters would loop");
-    }
-    check_group(config, queue);
-  }
-}
-
-// As in RabbitMQ's policies, the regular expression can match anywhere in the name.
-std::regex pattern_of(const AttachOptions& options) {
-  try {
-    return std::regex(options.pattern);
-  } catch (const std::regex_error& e) {
-    throw Failed(kUserError, "--pattern: invalid regular expression: " + std::string(e.what()));
-  }
-}
-
-// The queues that --pattern or --all selects: to attach, existing ones; to detach, those with a policy by
-// attach, and those that are attached in any other way. Of groups: those of the chosen one.
-std::vector<std::string> selected_queues(const AttachOptions& options, const Config& config,
-                                         QueueAdmin& admin) {
-  const std::regex pattern = pattern_of(options);  // an empty one matches all
-  std::set<std::string> found;
-  const auto add = [&](const std::string& name) {
-    if (std::regex_search(name, pattern)) found.insert(name);
-  };
-  const std::string& prefix = config.broker.prefix;
-  if (options.detach) {
-    const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, prefix));
-    for (const Policy& policy : vhost.policies) {
-      if (const auto queue = attached_by(policy, prefix)) add(*queue);
-    }
-    for (const QueueFacts& facts : vhost.queues) {
-      if (is_attached(vhost.attached(facts).attached) && !is_own_queue(config, facts.name)) add(facts.name);
-    }
+  const auto answer = vhost.attached(after);
+  if (const auto gone = ours != nullptr ? admin.remove(name) : Result<void>(); !gone) {
+    out.fail(queue, gone.error());
+  } else if (facts == nullptr && ours == nullptr) {
+    out.fail(queue, {Error::Kind::not_found, "no queue '" + queue + "' and no policy " + name});
+  } else if (is_attached(answer.attached)) {
+    out.fail(queue, "queue " + queue + " is attached by " + how_to_detach(broker, after, answer, vhost));
+  } else if (ours == nullptr) {
+    out.tell(queue, "not attached", "queue " + queue + " is not attached: nothing to do");
   } else {
-    for (const QueueFacts& facts : need(admin.queues())) {
-      const auto* group = config.groups.of_queue(facts.name);
-      const bool ours = config.groups.empty() || (group != nullptr && group->name == config.groups.own);
-      if (ours && !is_own_queue(config, facts.name)) add(facts.name);
-    }
+    out.tell(queue, "detached", "queue " + queue + " is detached: policy " + name + " was removed");
+    return facts != nullptr;
   }
-  return std::vector<std::string>(found.begin(), found.end());
+  return false;
 }
 
 // Returns if no task of the queues is under way, or if the user detaches them all the same.
@@ -405,21 +299,17 @@ void confirm_detach(MysqlStore& store, const std::vector<std::string>& queues) {
 }
 
 // Sidecars also find out at their next look, but not if the queue is attached again before it.
-void tell_sidecars(QueueAdmin& admin, const std::string& prefix, const std::vector<std::string>& queues,
-                   MysqlStore& store) {
-  const auto now = result_of([&] { return store.now(); });
-  if (!now || queues.empty()) return;
-  const auto vhost = rabbit::read_vhost(admin, prefix, &queues);
-  if (!vhost) return;
-  std::vector<AttachmentSighting> seen;
-  for (const QueueFacts& facts : vhost->queues) {
-    if (vhost->attached(facts).attached != rabbit::Attached::no) continue;  // another policy attaches it
-    seen.push_back(
-        {facts.name, AttachmentState::detached, "rung detach by " + cli_user(), *now, false, true});
-  }
-  if (const auto done = result_of([&] { store.see_attachments(seen); }); !done)
-    report_error(exit_of(done.error()),
-                 "the sidecars could not be told: " + done.error().message + "; they look by themselves");
+void tell_sidecars(MysqlStore& store, const std::vector<std::string>& queues) {
+  const auto told = result_of([&] {
+    std::vector<AttachmentSighting> seen;
+    for (const std::string& queue : queues)
+      seen.push_back(
+          {queue, AttachmentState::detached, "rung detach by " + cli_user(), store.now(), false, true});
+    store.see_attachments(seen);
+  });
+  if (!told)
+    report_error(exit_of(told.error()),
+                 "the sidecars could not be told: " + told.error().message + "; they look by themselves");
 }
 
 std::unique_ptr<MysqlStore> open_database(const GroupChoice& group, const Clock& clock) {
@@ -428,55 +318,107 @@ std::unique_ptr<MysqlStore> open_database(const GroupChoice& group, const Clock&
   return open_store(loaded.config.store, clock);
 }
 
-int detach(const AttachOptions& options, const Config& config, QueueAdmin& admin,
-           const std::vector<std::string>& queues) {
+int detach(QueueAdmin& admin, const BrokerOptions& broker, const std::vector<std::string>& queues,
+           bool force) {
+  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, broker.prefix, &queues));
   std::vector<std::string> attached;  // by attach: the others are left alone
-  for (const Policy& policy : need(admin.policies())) {
-    const auto queue = attached_by(policy, config.broker.prefix);
+  for (const Policy& policy : vhost.policies) {
+    const auto queue = attached_by(policy, broker.prefix);
     if (queue && std::ranges::find(queues, *queue) != queues.end()) attached.push_back(*queue);
   }
-  if (attached.empty()) return print_outcomes(detach_queues(admin, config.broker, queues));
   const SystemClock clock;
-  const auto store = result_of([&] { return open_database(group_choice(queues.front()), clock); });
-  if (!store && !options.force)
-    throw Failed(exit_of(store.error()), "tasks under way cannot be counted: " + store.error().message +
-                                             "; --force detaches without counting them");
-  if (!options.force) confirm_detach(**store, attached);
-  const auto done = detach_queues(admin, config.broker, queues);
-  std::vector<std::string> gone;
-  for (const AttachOutcome& outcome : done) {
-    if (std::string_view(outcome.result) == "detached") gone.push_back(outcome.queue);
+  Result<std::unique_ptr<MysqlStore>> store;
+  if (!attached.empty()) {
+    store = result_of([&] { return open_database(group_choice(queues.front()), clock); });
+    if (!store && !force)
+      throw Failed(exit_of(store.error()), "tasks under way cannot be counted: " + store.error().message +
+                                               "; --force detaches without counting them");
+    if (!force) confirm_detach(**store, attached);
   }
-  if (store) tell_sidecars(admin, config.broker.prefix, gone, **store);
-  return print_outcomes(done);
+  Outcomes out;
+  std::vector<std::string> gone;
+  for (const std::string& queue : queues) {
+    if (detach_one(admin, broker, queue, vhost, out)) gone.push_back(queue);
+  }
+  if (store && !gone.empty()) tell_sidecars(**store, gone);
+  return out.end();
+}
+
+// -------------------------------------------------------------------------------------------------- of both
+
+// The commands that do it by hand, a line each.
+std::string by_hand(const std::vector<std::string>& queues, const BrokerOptions& broker, bool detaches) {
+  const std::string vhost = sidecar::vhost_of(broker);
+  std::string out;
+  for (const std::string& queue : queues)
+    out += (detaches ? "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost) + " " +
+                           rabbit::shell_quote(rabbit::policy_name(queue))
+                     : rabbit::policy_command(broker.prefix, vhost, queue)) +
+           "\n";
+  return out;
+}
+
+void check_name(const std::string& queue, const Config& config, bool prints) {
+  if (queue.empty() || queue.size() > 255)
+    throw Failed(kUserError, "invalid queue name: it must have 1 to 255 bytes");
+  for (const char* inlet : {"failed", "results", "delay", "parked"}) {
+    if (!prints && queue == config.rules->targets().own_prefix(queue) + inlet)
+      throw Failed(kUserError, queue + " is a queue of Rung itself: its dead letters would loop");
+  }
+  check_group(config, queue);
+}
+
+// As in RabbitMQ's policies, the regular expression can match anywhere in the name.
+std::regex regex_of(const std::string& pattern) {
+  try {
+    return std::regex(pattern);
+  } catch (const std::regex_error& e) {
+    throw Failed(kUserError, "--pattern: invalid regular expression: " + std::string(e.what()));
+  }
+}
+
+// The queues that the pattern selects; an empty one: all. To attach, existing ones; to detach, those with a
+// policy by attach, and those that are attached in any other way. Of groups: those of the chosen one.
+std::vector<std::string> selected_queues(const std::string& pattern, const Config& config, QueueAdmin& admin,
+                                         bool detaches) {
+  const std::regex matches = regex_of(pattern);
+  const rabbit::Vhost vhost = need(rabbit::read_vhost(admin, config.broker.prefix));
+  std::set<std::string> found;
+  for (const QueueFacts& facts : vhost.queues) {
+    const auto* group = config.groups.of_queue(facts.name);
+    const bool ours = config.groups.empty() || (group != nullptr && group->name == config.groups.own);
+    const bool meant = detaches ? is_attached(vhost.attached(facts).attached) : ours;
+    if (meant && !is_own_queue(config, facts.name)) found.insert(facts.name);
+  }
+  for (const Policy& policy : vhost.policies) {
+    const auto queue = attached_by(policy, config.broker.prefix);
+    if (detaches && queue) found.insert(*queue);
+  }
+  std::erase_if(found, [&](const std::string& name) { return !std::regex_search(name, matches); });
+  return {found.begin(), found.end()};
 }
 
 int run(const CLI::App& c, bool detaches) {
-  AttachOptions options{c.get_option("QUEUE")->results(), value_of(c, "--pattern")};
-  options.all = is_on(c, "--all");
-  options.print = is_on(c, "--print");
-  options.detach = detaches;
-  options.force = detaches && is_on(c, "--force");
-  if (options.named() && options.queues.empty())
-    throw Failed(kUserError,
-                 std::string("no queues given: name a queue, or use --pattern or --all (see rung ") +
-                     (options.detach ? "detach" : "attach") + " --help)");
-  const Config config = load(ConfigFor::broker, options.queues.empty() ? "" : options.queues.front());
-  check_names(options, config);
-  if (options.print) {
-    for (const std::string& queue : options.queues)
-      print(manual_command(options, config.broker, queue) + "\n");
+  std::vector<std::string> queues = c.get_option("QUEUE")->results();
+  const std::string pattern = value_of(c, "--pattern");
+  const bool named = !is_on(c, "--all") && pattern.empty(), prints = is_on(c, "--print");
+  if (named && queues.empty())
+    throw Failed(kUserError, "no queues given: name a queue, or use --pattern or --all (see rung " +
+                                 c.get_name() + " --help)");
+  const Config config = load(ConfigFor::broker, queues.empty() ? "" : queues.front());
+  for (const std::string& queue : queues) check_name(queue, config, prints);
+  if (prints) {
+    print(by_hand(queues, config.broker, detaches));
     return kSuccess;
   }
   const auto admin = reach_management(config.broker);
   if (!admin) {
-    return admin.error().kind == Error::Kind::transient
-               ? print_manual_commands(options, config.broker, admin.error())
-               : report_error(admin.error());
+    if (admin.error().kind == Error::Kind::transient) print(by_hand(queues, config.broker, detaches));
+    return report_error(admin.error());
   }
-  const auto queues = options.named() ? options.queues : selected_queues(options, config, **admin);
-  if (options.detach) return detach(options, config, **admin, queues);
-  return print_outcomes(attach_queues(**admin, config.broker, queues, options.named()));
+  if (!named) queues = selected_queues(pattern, config, **admin, detaches);
+  if (detaches) return detach(**admin, config.broker, queues, is_on(c, "--force"));
+  return attach(**admin, config.broker, queues, named);
 }
 
 void add_selection(CLI::App& c, const char* all) {
@@ -522,11 +464,9 @@ void add_detach(CLI::App& app) {
       "  rung detach orders\n"
       "  rung detach --pattern '^shop\\.'\n"
       "  rung detach --all\n"
-      "The previous policy takes effect again. Policies that rung attach did not create are kept: a queue "
-      "that\n"
-      "is attached by one, by its argument or by a binding is an error, which says how to detach it.\n"
-      "If tasks of a queue are under way it asks first, or refuses without a terminal: once detached, their\n"
-      "failures are lost, and silence is no success.",
+      "The previous policy takes effect again. A queue that is attached in another way is an error, which\n"
+      "says how to detach it. If tasks are under way it asks first, or refuses without a terminal: their\n"
+      "failures would be lost.",
       [](const CLI::App& command) { return run(command, true); }, Takes::json);
   add_selection(c, "Instead of names: all queues that are attached");
   add_flag(c, "--force", "Detach although tasks are under way, or the database is away");
@@ -559,7 +499,7 @@ Json line_of(const Config& config, const rabbit::Vhost& vhost, const std::string
                {"drift", api::text_or_null(plan.drift)},
                {"why_not", yes ? Json() : Json(plan.answer.detail)},
                {"reason", describe(plan.answer)},
-               {"command", how == rabbit::Attached::unknown ? Json() : api::text_or_null(plan.command)},
+               {"command", api::text_or_null(plan.command)},
                {"notes", Json::array()}};
   if (facts == nullptr || !(yes || configured)) return json;
   for (const QueueNote& note : target_notes(*facts, vhost.policies))
@@ -609,8 +549,6 @@ std::string attachments_text(const Json& attachments) {
     const bool missing = flag_of(line, "configured") && flag_of(line, "exists") && !flag_of(line, "attached");
     if (missing && !command.empty()) out += "\nto attach: " + command;
     if (!drift.empty()) out += "\n" + one_line(drift) + "; to refresh it: " + command;
-  }
-  for (const Json& line : attachments) {
     for (const Json& note : part_of(line, "notes"))
       out += "\nqueue " + text_of(line, "queue") + ": " + text_of(note, "what") + "; " + text_of(note, "fix");
   }

@@ -38,7 +38,7 @@ Sides look_at_both(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions&
 struct QueueNote {
   std::string name;  // for scripts
   std::string what;
-  std::string fix;  // "" = nothing is wrong
+  std::string fix = {};  // "" = nothing is wrong
   bool fine() const { return fix.empty(); }
 };
 
