@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <tuple>
 #include <utility>
 
-#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/core/base/url.h"
 
 namespace rung::sidecar {
@@ -16,19 +16,10 @@ using rabbit::find_policy;
 using rabbit::Policy;
 
 constexpr const char* kDeadLetters = "dead-letter-exchange";
-
-}  // namespace
-
-std::string attach_command(const std::string& queue) {
-  return "rung attach " + std::string(queue.starts_with('-') ? "-- " : "") + rabbit::shell_quote(queue);
-}
-
-std::string vhost_of(const BrokerOptions& broker) {
-  const auto url = parse_url(broker.url);
-  return url ? url->vhost() : "/";
-}
-
-namespace {
+// Between two checks: this many times as long as the last one took.
+constexpr int kPause = 9;
+constexpr Ms kLongestPause{30'000};
+constexpr Ms kFirstLook{2000};
 
 bool applies_to(const Policy& policy, const rabbit::QueueFacts& facts) {
   const std::string type = facts.type.empty() ? "classic" : facts.type;
@@ -45,17 +36,13 @@ bool applies_to(const Policy& policy, const rabbit::QueueFacts& facts) {
 // "max-length is 10 there and 5 here"
 std::string differences(const PlainJson& there, const PlainJson& here) {
   std::string text;
-  const auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
-  for (const auto& [key, value] : there.items()) {
-    const auto it = here.find(key);
-    if (it == here.end()) {
-      add(key + " is only there");
-    } else if (*it != value) {
-      add(key + " is " + value.dump() + " there and " + it->dump() + " here");
-    }
-  }
-  for (const auto& [key, value] : here.items()) {
-    if (!there.contains(key)) add(key + " is only here");
+  for (const PlainJson& one : PlainJson::diff(here, there)) {
+    const auto path = one.at("path").get<std::string>();
+    text += (text.empty() ? "" : ", ") + path.substr(1) + " is ";
+    text += one.at("op") == "add"      ? "only there"
+            : one.at("op") == "remove" ? "only here"
+                                       : one.at("value").dump() + " there and " +
+                                             here.at(PlainJson::json_pointer(path)).dump() + " here";
   }
   return text;
 }
@@ -83,14 +70,22 @@ void plan_refresh(AttachPlan& plan, const Policy& made, const rabbit::QueueFacts
 
 }  // namespace
 
+std::string attach_command(const std::string& queue) {
+  return "rung attach " + std::string(queue.starts_with('-') ? "-- " : "") + rabbit::shell_quote(queue);
+}
+
+std::string vhost_of(const BrokerOptions& broker) {
+  const auto url = parse_url(broker.url);
+  return url ? url->vhost() : "/";
+}
+
 const Policy* policy_below(const rabbit::QueueFacts& facts, const std::vector<Policy>& policies,
                            std::string_view except) {
   const Policy* best = nullptr;
   for (const Policy& policy : policies) {
     if (policy.name == except || !applies_to(policy, facts)) continue;
-    const bool higher = best == nullptr || policy.priority > best->priority ||
-                        (policy.priority == best->priority && policy.name < best->name);
-    if (higher) best = &policy;
+    if (best == nullptr || std::tie(best->priority, policy.name) < std::tie(policy.priority, best->name))
+      best = &policy;
   }
   return best;
 }
@@ -145,15 +140,6 @@ AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& fa
   policy.definition[kDeadLetters] = ours;
   return plan;
 }
-
-namespace {
-
-// Between two checks: this many times as long as the last one took.
-constexpr int kPause = 9;
-constexpr Ms kLongestPause{30'000};
-constexpr Ms kFirstLook{2000};
-
-}  // namespace
 
 AttachWatch::AttachWatch(io::Loop& loop, BrokerOptions broker, Queues queues, Found found)
     : loop_(loop),

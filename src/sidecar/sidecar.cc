@@ -22,13 +22,14 @@
 #include "src/bridge/watch/store_watch.h"
 #include "src/config/config.h"
 #include "src/core/base/url.h"
+#include "src/core/base/utf8.h"
 #include "src/http/api.h"
 #include "src/io/log.h"
 #include "src/io/service_manager.h"
 #include "src/oidc/provider.h"
+#include "src/otel/exporter.h"
 #include "src/otel/task_traces.h"
 #include "src/sidecar/attach.h"
-#include "src/sidecar/parts.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::sidecar {
@@ -187,7 +188,29 @@ class RunStores {
   bool ready_ = false;  // guarded by mutex_
 };
 
-otel::TraceOptions trace_options(const Config& config) {
+// Sends spans to the collector; none without otel.endpoint. Its destructor sends the last ones, within 1 s.
+std::unique_ptr<otel::Exporter> make_exporter(const Config& config, const Clock& clock) {
+  if (config.otel.endpoint.empty()) return nullptr;
+  otel::ExporterOptions options;
+  options.endpoint = config.otel.endpoint;
+  options.headers = config.otel.headers;
+  options.ca = config.otel.ca;
+  options.verify = config.otel.verify;
+  options.resource = {{"service.name", config.otel.service},
+                      {"service.version", std::string(RUNG_VERSION)},
+                      {"service.instance.id", config.node},
+                      {"rung.prefix", config.broker.prefix}};
+  if (!config.groups.own.empty()) options.resource.emplace_back("rung.group", config.groups.own);
+  options.clock = &clock;
+  log::info("traces", {{"endpoint", config.otel.endpoint},
+                       {"service", config.otel.service},
+                       {"sample_percent", std::llround(config.otel.sample * 100)}});
+  return std::make_unique<otel::Exporter>(std::move(options));
+}
+
+// `exporter`: nullptr = no traces.
+std::unique_ptr<otel::TaskTraces> make_traces(const Config& config, otel::Exporter* exporter) {
+  if (exporter == nullptr) return nullptr;
   otel::TraceOptions options{config.otel.service, config.broker.prefix, config.otel.sample, "", 0};
   const auto url = parse_url(config.broker.url);
   // Of several addresses it is not known here which one is in use.
@@ -196,39 +219,9 @@ otel::TraceOptions trace_options(const Config& config) {
     options.server = url->host;
     options.port = url->port != 0 ? url->port : url->scheme == "amqps" ? kTls : kPlain;
   }
-  return options;
+  return std::make_unique<otel::TaskTraces>(std::move(options),
+                                            [exporter](otel::Span span) { exporter->add(std::move(span)); });
 }
-
-// None without otel.endpoint. Its destructor sends the last spans, within 1 s. Thread: main's; tracer() is
-// for the loop's.
-class Traces {
- public:
-  // REQUIRES: `clock` outlives it.
-  Traces(const Config& config, const Clock& clock) {
-    if (config.otel.endpoint.empty()) return;
-    otel::ExporterOptions options = exporter_options(config);
-    options.clock = &clock;
-    exporter_ = std::make_unique<otel::Exporter>(std::move(options));
-    traces_ = std::make_unique<otel::TaskTraces>(
-        trace_options(config),
-        [exporter = exporter_.get()](otel::Span span) { exporter->add(std::move(span)); });
-    log::info("traces", {{"endpoint", config.otel.endpoint},
-                         {"service", config.otel.service},
-                         {"sample_percent", std::llround(config.otel.sample * 100)}});
-  }
-
-  bridge::Tracer* tracer() { return traces_.get(); }  // nullptr: traces are off
-
-  bridge::SpanCounts counts() const {
-    if (exporter_ == nullptr) return {};
-    const otel::Exporter::Counts counts = exporter_->counts();
-    return {counts.exported, counts.dropped};
-  }
-
- private:
-  std::unique_ptr<otel::Exporter> exporter_;
-  std::unique_ptr<otel::TaskTraces> traces_;
-};
 
 // `rung run` from its start to its end. It owns what runs, so it has many members, and it only joins them:
 // each does its work by itself.
@@ -244,10 +237,11 @@ class Sidecar {
         stores_(config_.store, clock_, config_.lease * 2 / 3,  // minimum time left on a lease
                 [this](const std::string& reason) { loop_.post([this, reason] { fatal(reason); }); }),
         broker_(std::move(broker)),
-        traces_(config_, clock_),
+        exporter_(make_exporter(config_, clock_)),
+        traces_(make_traces(config_, exporter_.get())),
         bridge_(
             loop_, *broker_, [this](auto on_status) { return store_threads(std::move(on_status)); },
-            bridge_settings(config_, traces_.tracer()), config_.rules,
+            bridge_settings(config_, traces_.get()), config_.rules,
             [this] {
               fatal("another process runs as node '" + config_.node + "': give each its own `node:`");
             }),
@@ -324,7 +318,10 @@ class Sidecar {
     parts.ask_vitals = [this](auto answer) {
       loop_.post([this, answer = std::move(answer)] {
         bridge::Vitals vitals = bridge_.vitals();
-        vitals.spans = traces_.counts();
+        if (exporter_ != nullptr) {
+          const otel::Exporter::Counts counts = exporter_->counts();
+          vitals.spans = {counts.exported, counts.dropped};
+        }
         if (provider_ != nullptr) {
           const oidc::Provider::Counts counts = provider_->counts();
           vitals.sign_in_keys = {counts.fetched, counts.failed, counts.keys};
@@ -512,7 +509,8 @@ class Sidecar {
   io::UvLoop loop_{clock_};
   RunStores stores_;
   std::unique_ptr<Broker> broker_;
-  Traces traces_;  // ends after the bridge: its destructor sends the last spans
+  std::unique_ptr<otel::Exporter> exporter_;  // ends after the bridge: its destructor sends the last spans
+  std::unique_ptr<otel::TaskTraces> traces_;
   bridge::Bridge bridge_;
   std::unique_ptr<oidc::Provider> provider_;  // none without http.oidc
   std::unique_ptr<http::Api> http_;           // none if nothing listens
@@ -533,6 +531,48 @@ class Sidecar {
 };
 
 }  // namespace
+
+std::string status_line(const bridge::Vitals& vitals, const bridge::StartState& start) {
+  if (!start.refusal.empty()) return escape_controls(start.refusal);
+  const bool broker = vitals.broker_consuming && vitals.broker_publishing;
+  if (!broker && !vitals.database) return "waiting for the broker and the database";
+  if (!broker) return "waiting for the broker";
+  if (!vitals.database) return "waiting for the database";
+  std::string line = "serving, holds " + std::to_string(vitals.shards) + " shards";
+  for (std::size_t i = 0; i < vitals.problems.size(); ++i)
+    line += (i == 0 ? "; problems: " : ", ") + vitals.problems[i].name;
+  return line;
+}
+
+void ConfigReader::request() {
+  again_ = since_.has_value();
+  if (again_) return;
+  since_ = loop_.clock().boot();
+  std::thread([this] {
+    auto loaded = std::make_shared<LoadedConfig>(read_());
+    loop_.post([this, loaded = std::move(loaded)] {
+      since_.reset();
+      // What changed since the read began is read before `done` says that all is read.
+      if (std::exchange(again_, false)) request();
+      done_(*loaded);
+    });
+  }).detach();
+}
+
+std::string own_url(const HttpOptions& http) {
+  // These addresses mean "all of this machine's"; a client cannot connect to them everywhere.
+  std::string host = http.host;
+  if (host == "0.0.0.0") host = "127.0.0.1";
+  if (host == "::") host = "::1";
+  if (host.find(':') != std::string::npos) host = "[" + host + "]";
+  return (http.cert.empty() ? "http://" : "https://") + host + ":" + std::to_string(http.port);
+}
+
+net::HttpReply ask_own(const HttpOptions& http, const std::string& path, Ms most) {
+  const Ms half = std::max(most / 2, Ms{1});  // 0 would mean: no limit
+  net::HttpClient client({.base = own_url(http), .verify = false, .connecting = half, .answering = half});
+  return client.send("GET", path);
+}
 
 int run(const std::string& config_path, const GroupChoice& choice) {
   // Until the loop catches these signals there is nothing to drain.

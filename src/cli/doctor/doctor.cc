@@ -27,8 +27,7 @@
 #include "src/core/base/url.h"
 #include "src/net/http_client.h"
 #include "src/oidc/provider.h"
-#include "src/otel/span.h"
-#include "src/sidecar/parts.h"
+#include "src/sidecar/sidecar.h"
 #include "src/store/mysql/mysql_store.h"
 #include "src/store/ownership.h"
 
@@ -47,11 +46,12 @@ struct Database {
     const auto it = facts.variables.find(name);
     return it == facts.variables.end() ? "" : it->second;
   }
-  std::string grant(const std::string& privileges) const {
-    return "GRANT " + privileges + " ON `" + url.path + "`.* TO '" + url.user +
-           "'@'HOST' (docs/permissions.md)";
-  }
 };
+
+std::string grant(const Url& url, const std::string& privileges) {
+  return "GRANT " + privileges + " ON `" + url.path + "`.* TO '" + url.user +
+         "'@'HOST' (docs/permissions.md)";
+}
 
 void not_connected(const Url& url, const Error& error, Findings& out) {
   const std::string name = "database.login";
@@ -60,9 +60,7 @@ void not_connected(const Url& url, const Error& error, Findings& out) {
     out.away(name, "cannot connect to " + url.host_port(3306) + ": " + error.message,
              "start the database, or correct host and port of store.url");
   } else if (error.message.find("to database") != std::string::npos) {
-    out.wrong("database.grants", error.message,
-              "GRANT SELECT, INSERT, UPDATE, DELETE, ... ON `" + url.path + "`.* TO '" + url.user +
-                  "'@'HOST' (docs/permissions.md)");
+    out.wrong("database.grants", error.message, grant(url, "SELECT, INSERT, UPDATE, DELETE, ..."));
   } else if (error.message.find("(3159)") != std::string::npos) {
     out.wrong(name, rejected, "set store.tls: verify in the config (docs/security.md)");
   } else {
@@ -101,8 +99,8 @@ void check_grants(const Database& db, Findings& out) {
   }
   if (missing.empty()) return out.ok(name, "user '" + db.url.user + "' has all required privileges");
   if (db.facts.has_role)
-    return out.warn(name, "not granted directly, perhaps through a role: " + missing, db.grant(missing));
-  out.wrong(name, "user '" + db.url.user + "' lacks: " + missing, db.grant(missing));
+    return out.warn(name, "not granted directly, perhaps through a role: " + missing, grant(db.url, missing));
+  out.wrong(name, "user '" + db.url.user + "' lacks: " + missing, grant(db.url, missing));
 }
 
 void check_settings(const Database& db, Findings& out) {
@@ -128,10 +126,10 @@ void check_clock(const Database& db, Findings& out) {
   out.warn("database.clock", what + "; due times follow the database's clock", "run chrony or ntpd on both");
 }
 
-// If there are several addresses: whether each is reachable, and which one is in use.
-void check_addresses(const std::vector<DatabaseAddress>& addresses, const DatabaseAddress* serving,
-                     Findings& out) {
+// Whether each address is reachable, and which one is in use; nullptr: none is.
+const DatabaseAddress* check_addresses(const std::vector<DatabaseAddress>& addresses, Findings& out) {
   const std::string name = "database.address";
+  const DatabaseAddress* serving = nullptr;
   std::string writers;
   for (const DatabaseAddress& one : addresses) {
     if (one.away) {
@@ -140,20 +138,21 @@ void check_addresses(const std::vector<DatabaseAddress>& addresses, const Databa
     } else if (one.read_only) {
       out.ok(name, one.shown + " is reachable but read-only, so it is skipped");
     } else {
-      out.ok(name, one.shown + (&one == serving ? " accepts writes and is in use" : " accepts writes"));
-      writers += (writers.empty() ? "" : ", ") + one.shown;
+      out.ok(name, one.shown + " accepts writes" + (serving == nullptr ? " and is in use" : ""));
+      writers += (serving == nullptr ? "" : ", ") + one.shown;
+      if (serving == nullptr) serving = &one;
     }
   }
-  if (writers.find(',') != std::string::npos) {
+  if (serving == nullptr) {
+    out.wrong("database.read_only", "no address of store.urls accepts writes",
+              "promote one, or add the primary to store.urls");
+  } else if (writers != serving->shown) {
     out.warn("database.writers",
              "several addresses accept writes: " + writers +
                  "; sidecars connected to different ones may not see each other's leases in time",
-             "SET GLOBAL read_only = 1 on all but one; each sidecar uses the first address of store.urls "
-             "that it reaches");
-  } else if (serving == nullptr) {
-    out.wrong("database.read_only", "no address of store.urls accepts writes",
-              "promote one, or add the primary to store.urls");
+             "SET GLOBAL read_only = 1 on all but one");
   }
+  return serving;
 }
 
 // All other checks, on the address in use.
@@ -171,16 +170,12 @@ void check_one(const Config& config, const Clock& clock, const StoreOptions& opt
 }
 
 void check_database(const Config& config, const Clock& clock, Findings& out) {
-  const auto url = parse_url(config.store.url);
-  if (!url) return out.wrong("database.login", "store.url: " + url.error().message, "correct store.url");
+  const Url url = need(parse_url(config.store.url));
   if (config.store.other_urls.empty())
-    return check_one(config, clock, config.store, *url, url->host_port(3306), out);
+    return check_one(config, clock, config.store, url, url.host_port(3306), out);
   const auto addresses = look_at_mysql_addresses(config.store, clock, Addresses::kSlice);
-  const auto serving =
-      std::ranges::find_if(addresses, [](const DatabaseAddress& one) { return !one.away && !one.read_only; });
-  const bool any = serving != addresses.end();
-  check_addresses(addresses, any ? &*serving : nullptr, out);
-  if (!any) return not_connected(*url, {Error::Kind::transient, "no address is available"}, out);
+  const DatabaseAddress* serving = check_addresses(addresses, out);
+  if (serving == nullptr) return not_connected(url, {Error::Kind::transient, "no address is available"}, out);
   check_one(config, clock, serving->options, serving->options.addresses->first(), serving->shown, out);
 }
 
@@ -212,32 +207,24 @@ void check_ownership(const Config& config, const Clock& clock, rabbit::Probe* pr
 }
 
 // The collector of traces; nothing without otel.endpoint.
-void check_collector(const Config& config, Findings& out) {
-  const OtelOptions& otel = config.otel;
-  const std::string name = "otel.endpoint";
+void check_collector(const OtelOptions& otel, Findings& out) {
+  const std::string name = "otel.endpoint", collector = "the collector at " + otel.endpoint;
   if (otel.endpoint.empty()) return;
-  constexpr Ms kTimeout{2000};
   net::HttpClient client({.base = otel.endpoint,
                           .headers = otel.headers,
-                          .content_type = "application/json",
                           .ca = otel.ca,
                           .verify = otel.verify,
-                          .connecting = kTimeout,
-                          .answering = kTimeout});
+                          .connecting = kDoctorTimeout,
+                          .answering = kDoctorTimeout});
   // No spans: nothing appears in the traces. Some collectors refuse that as a bad request.
-  const net::HttpReply reply =
-      client.send("POST", "/v1/traces", otel::encode({}, sidecar::exporter_options(config).resource));
-  const std::string collector = "the collector at " + otel.endpoint;
-  constexpr int kBadRequest = 400, kUnauthorized = 401, kForbidden = 403;
+  const net::HttpReply reply = client.send("POST", "/v1/traces", "{}");
+  constexpr int kBadRequest = 400;
   if (reply.status / 100 == 2 || reply.status == kBadRequest) return out.ok(name, collector + " answers");
-  if (reply.status == 0)
-    return out.warn(
-        name, collector + " " + reply.error + ": spans are dropped, messages are not affected",
-        "start the collector, or correct otel.endpoint: its port for OTLP over HTTP, usually 4318");
-  const bool refused = reply.status == kUnauthorized || reply.status == kForbidden;
-  out.warn(name, collector + " answers with status " + std::to_string(reply.status),
-           refused ? "correct the credentials in otel.headers"
-                   : "correct otel.endpoint: its port for OTLP over HTTP, usually 4318");
+  out.warn(name,
+           collector + " " +
+               (reply.status == 0 ? reply.error : "answers with status " + std::to_string(reply.status)) +
+               ": spans are dropped, messages are not affected",
+           "start it, or correct otel.headers, or otel.endpoint: its port for OTLP over HTTP, usually 4318");
 }
 
 // The identity provider: its discovery document and its keys; nothing without http.oidc.
@@ -277,12 +264,7 @@ void check_listen(const HttpOptions& http, Findings& out) {
   if (why == 0) return out.ok(name, http.listen + " is free");
   if (why != EADDRINUSE)
     return out.wrong(name, http.listen + ": " + std::strerror(why), "correct http.listen");
-  constexpr Ms kTimeout{2000};
-  net::HttpClient client({.base = sidecar::own_url(http),
-                          .verify = false,  // nothing secret is sent
-                          .connecting = kTimeout,
-                          .answering = kTimeout});
-  if (client.send("GET", "/healthz").status == 200)
+  if (sidecar::ask_own(http, "/healthz", kDoctorTimeout).status == 200)
     return out.ok(name, "a sidecar answers at " + http.listen);
   out.wrong(name, http.listen + " is in use by another program", "choose another port for http.listen");
 }
@@ -303,24 +285,20 @@ void check_certificate(const std::string& path, const char* name, Findings& out)
   out.warn(name, path + " expires in " + humanise(left), fix);
 }
 
-std::size_t count(const Json& checks, const char* status) {
-  return static_cast<std::size_t>(std::count_if(
-      checks.begin(), checks.end(), [status](const Json& one) { return text_of(one, "status") == status; }));
-}
-
 std::string findings_text(const Json& answer) {
   static const std::map<std::string, Colour> kColours = {
       {"ok", Colour::green}, {"warn", Colour::yellow}, {"wrong", Colour::red}, {"skipped", Colour::dim}};
-  const Json& checks = part_of(answer, "checks");
+  std::map<std::string, int> count;
   std::string out;
-  for (const Json& one : checks) {
+  for (const Json& one : part_of(answer, "checks")) {
     const std::string status = text_of(one, "status"), fix = text_of(one, "fix");
+    ++count[status];
     out += paint(fmt::format("{:8}", status), kColours.at(status)) +
            fmt::format("{:24} {}\n", text_of(one, "name"), one_line(text_of(one, "what")));
     if (!fix.empty()) out += "          fix: " + one_line(fix) + "\n";
   }
-  return out + fmt::format("\n{} ok, {} warnings, {} wrong, {} skipped\n", count(checks, "ok"),
-                           count(checks, "warn"), count(checks, "wrong"), count(checks, "skipped"));
+  return out + fmt::format("\n{} ok, {} warnings, {} wrong, {} skipped\n", count["ok"], count["warn"],
+                           count["wrong"], count["skipped"]);
 }
 
 int doctor(const CLI::App&) {
@@ -333,13 +311,14 @@ int doctor(const CLI::App&) {
   const auto probe = check_broker(config, clock, out);
   check_database(config, clock, out);
   check_ownership(config, clock, probe.get(), out);
-  check_collector(config, out);
+  check_collector(config.otel, out);
   check_identity_provider(config, out);
   check_listen(config.http, out);
   check_certificate(config.http.cert, "files.http_cert", out);
   check_certificate(config.broker.cert, "files.broker_cert", out);
   check_certificate(config.store.cert, "files.store_cert", out);
-  const bool healthy = count(out.rows, "wrong") == 0;
+  const bool healthy =
+      std::ranges::none_of(out.rows, [](const Json& one) { return text_of(one, "status") == "wrong"; });
   print_answer({{"healthy", healthy}, {"checks", out.rows}}, findings_text);
   if (out.unreachable) return kUnreachable;
   return healthy ? kSuccess : kUserError;
@@ -358,9 +337,8 @@ void add_doctor(CLI::App& app) {
       "Examples:\n"
       "  rung doctor\n"
       "  rung doctor --json\n"
-      "Each line is ok, warn, wrong or skipped, followed by a command that fixes it. It changes nothing\n"
-      "on the servers. Exit code 1 if anything is wrong: something that keeps Rung from working; 2 if a "
-      "service is not reached.",
+      "Each line is ok, warn, wrong or skipped, followed by a command that fixes it. It changes nothing on\n"
+      "the servers. Exit code 1 if anything keeps Rung from working, 2 if a service is not reached.",
       doctor, Takes::json);
 }
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "src/sidecar/parts.h"
+#include "src/sidecar/sidecar.h"
 #include "tests/support/http_script.h"
 #include "tests/support/program.h"
 #include "tests/support/silent.h"

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "src/io/uv_loop.h"
-#include "src/sidecar/parts.h"
+#include "src/sidecar/sidecar.h"
 #include "tests/support/clock.h"
 
 namespace rung::sidecar {
