@@ -2,8 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <optional>
+#include <map>
 #include <set>
 
 #include "plugin/rabbitmq/consume/error_queues.h"
@@ -33,29 +32,26 @@ bool is_missing(const Result<void>& answer) {
 
 class BrokerCheck {
  public:
-  BrokerCheck(const Config& config, const Clock& clock, const Url& url, Findings& out)
-      : config_(config), clock_(clock), url_(url), user_(user_of(url)), vhost_(url.vhost()), out_(out) {}
+  BrokerCheck(const Config& config, const Clock& clock, Findings& out)
+      : config_(config), clock_(clock), out_(out) {}
 
   std::unique_ptr<rabbit::Probe> run() {
     auto opened = rabbit::Probe::open(config_.broker, clock_, kDoctorTimeout);
-    admin_ = rabbit::management_admin(config_.broker, kDoctorTimeout);
     if (opened) {
       probe_ = opened->get();
       user_ = user_of(probe_->address().url);
-      const std::string serving = probe_->address().shown;
-      out_.ok("broker.login", "user '" + user_ + "' at " + serving);
+      out_.ok("broker.login", "user '" + user_ + "' at " + probe_->address().shown);
       out_.ok("broker.vhost", "virtual host '" + vhost_ + "'");
-      check_addresses(serving);
       check_permissions();
-      check_topology();
-      check_routing_keys();
       check_publishing();
+      check_topology();
     } else {
-      check_addresses("");
       tell_not_connected(opened.error());
     }
+    if (!config_.broker.other_urls.empty()) check_addresses();
     check_management();
-    if (!config_.broker.error_queues->empty()) check_error_queues();
+    check_queues();
+    check_error_queues();
     return opened ? *std::move(opened) : nullptr;
   }
 
@@ -63,17 +59,10 @@ class BrokerCheck {
   std::string own(const char* end) const { return config_.broker.prefix + end; }
   // As in docs/permissions.md.
   std::string grant() const {
-    std::string names = "^";
-    for (const char c : config_.broker.prefix) names += c == '.' ? std::string("\\.") : std::string(1, c);
-    names += "\\.";
+    std::string names = rabbit::policy_pattern(config_.broker.prefix);  // ^rung$
+    names.replace(names.size() - 1, 1, "\\.");
     return "rabbitmqctl set_permissions -p " + shell_quote(vhost_) + " " + shell_quote(user_) + " " +
            shell_quote(names) + " " + shell_quote(".*") + " " + shell_quote(names) + " (docs/permissions.md)";
-  }
-  // Read once: there may be many queues.
-  const Result<rabbit::Vhost>& vhost() {
-    if (!seen_)
-      seen_ = admin_ ? rabbit::read_vhost(**admin_, config_.broker.prefix) : tl::unexpected(admin_.error());
-    return *seen_;
   }
 
   // Why the connection failed, and how to fix it.
@@ -102,27 +91,27 @@ class BrokerCheck {
     for (const char* name : {"broker.permissions", "broker.topology"}) out_.skip(name, "not connected");
   }
 
-  // If there are several addresses: whether each is reachable. `serving`: the one that the other checks use.
-  void check_addresses(const std::string& serving) {
-    if (config_.broker.other_urls.empty()) return;
-    std::set<std::string> clusters;
-    std::string where;
+  // Whether each address is reachable, and belongs to the same broker.
+  void check_addresses() {
+    std::map<std::string, std::string> clusters;  // their names, and an address of each
     for (const rabbit::AddressFacts& one :
          rabbit::look_at_addresses(config_.broker, clock_, Addresses::kSlice)) {
-      if (!one.error.message.empty()) {
+      if (one.error.message.empty()) {
+        const bool in_use = probe_ != nullptr && one.address == probe_->address().shown;
+        out_.ok("broker.address", one.address + " is reachable" + (in_use ? " and in use" : ""));
+        clusters.emplace(one.cluster, one.address);
+      } else {
         out_.warn("broker.address", one.address + " is unavailable: " + one.error.message,
                   "start RabbitMQ there, or correct broker.urls");
-        continue;
       }
-      out_.ok("broker.address",
-              one.address + (one.address == serving ? " is reachable and in use" : " is reachable"));
-      if (clusters.insert(one.cluster).second)
-        where += (where.empty() ? "" : ", ") + one.address + " of '" + one.cluster + "'";
     }
-    if (clusters.size() > 1)
-      out_.wrong("broker.cluster",
-                 "the addresses belong to different brokers, which do not share queues: " + where,
-                 "list only the nodes of one cluster in broker.urls");
+    if (clusters.size() < 2) return;
+    std::string where;
+    for (const auto& [cluster, address] : clusters)
+      where += (where.empty() ? "" : ", ") + address + " of '" + cluster + "'";
+    out_.wrong("broker.cluster",
+               "the addresses belong to different brokers, which do not share queues: " + where,
+               "list only the nodes of one cluster in broker.urls");
   }
 
   void check_permission(const char* name, const std::string& action, const Result<void>& done) {
@@ -162,146 +151,66 @@ class BrokerCheck {
   }
 
   void check_topology() {
-    std::vector<std::string> missing;
+    const std::string name = "broker.topology";
+    std::set<std::string> missing;
     bool wrong = false;
-    const auto look = [&](const std::string& name, const Result<void>& there) {
-      if (is_missing(there) && std::ranges::find(missing, name) == missing.end()) missing.push_back(name);
+    const auto look = [&](const std::string& own, const Result<void>& there) {
+      if (is_missing(there)) missing.insert(own);
       if (there || is_missing(there)) return;
       wrong = true;
-      out_.wrong("broker.topology", name + " cannot be checked: " + there.error().message, grant());
+      out_.wrong(name, own + " cannot be checked: " + there.error().message, grant());
     };
     for (const char* end : {".failed", ".delay", ".results", ".parked"}) {
       look(own(end), probe_->exchange_exists(own(end)));
       look(own(end), probe_->queue_exists(own(end)));
     }
-    const std::string to_return = rabbit::return_exchange(config_.broker.prefix);
-    if (!probe_->exchange_exists(to_return)) missing.push_back(to_return);
+    look(own(".return"), probe_->exchange_exists(own(".return")));
     if (!missing.empty()) {
-      out_.warn("broker.topology", fmt::format("missing exchanges or queues: {}", fmt::join(missing, ", ")),
+      out_.warn(name, fmt::format("missing exchanges or queues: {}", fmt::join(missing, ", ")),
                 "rung run declares them at start");
     } else if (!wrong) {
-      out_.ok("broker.topology", "all exchanges and queues of prefix " + own("") + " exist");
+      out_.ok(name, "all exchanges and queues of prefix " + own("") + " exist");
     }
     for (const auto& [from, to] : config_.delays) {
-      for (const std::string& name : {from, to}) {
-        if (const auto there = probe_->exchange_exists(name); !there)
-          out_.warn("broker.delays", "exchange '" + name + "' of delays: " + there.error().message,
-                    name == from ? "rung run declares it at start" : "declare it");
+      for (const std::string& exchange : {from, to}) {
+        if (const auto there = probe_->exchange_exists(exchange); !there)
+          out_.warn("broker.delays", "exchange '" + exchange + "' of delays: " + there.error().message,
+                    exchange == from ? "rung run declares it at start" : "declare it");
       }
     }
-  }
-
-  // Whether retries of the config's queues can keep their routing key: the sidecar binds each queue to
-  // <prefix>.return on first use.
-  void check_routing_key(const std::string& queue, Findings& out) {
-    const std::string exchange = rabbit::return_exchange(config_.broker.prefix);
-    const std::string name = "queue." + queue + ".routing_key";
-    // RabbitMQ 4.3 refuses even this check without permissions; then the attempt to bind says which are
-    // missing.
-    if (is_missing(probe_->queue_exists(queue)) || is_missing(probe_->exchange_exists(exchange)))
-      return out.skip(name, "the queue or " + exchange + " does not exist yet");
-    const auto bind = probe_->may_bind(queue, exchange);
-    if (bind) return out.ok(name, "retries keep their routing key, through exchange " + exchange);
-    out.warn(name,
-             "retries lose their routing key: user '" + user_ + "' is not allowed to bind it to " + exchange +
-                 ": " + bind.error().message,
-             grant());
-  }
-
-  void check_routing_keys() {
-    for (const auto& [queue, rules] : config_.rules->queues()) {
-      check_routing_key(queue, out_);
-      if (const auto depth = probe_->depth(queue); depth && depth->consumers == 0 && depth->ready > 0)
-        out_.warn("queue." + queue + ".consumer",
-                  "it has no consumer, and " + std::to_string(depth->ready) + " messages wait in it",
-                  "start its consumer; until it has read them, silence does not count");
-    }
-    if (config_.rules->patterns().empty() || !vhost()) return;  // check_management() says why
-    for (const auto& [pattern, names] : matched_queues(config_, vhost()->queues)) {
-      const auto check = [this](const std::string& queue, Findings& out) { check_routing_key(queue, out); };
-      if (check_each(pattern, names, check))
-        out_.ok("queue." + pattern + ".routing_key",
-                "retries of " + std::to_string(names.size()) + " queues keep their routing key");
-    }
-  }
-
-  // What is not right of the queues of a pattern. True: all is.
-  template <typename Check>
-  bool check_each(const std::string& pattern, const std::vector<std::string>& queues, const Check& check) {
-    Findings each;
-    for (const std::string& queue : queues) check(queue, each);
-    std::size_t found = 0;
-    for (const Json& one : each.rows) {
-      if (text_of(one, "status") != "ok" && ++found <= kMostOfPattern) out_.rows.push_back(one);
-    }
-    if (found > kMostOfPattern)
-      out_.warn("queue." + pattern, std::to_string(found - kMostOfPattern) + " more findings for its queues",
-                "mend those above, and run rung doctor again");
-    return found == 0;
   }
 
   // ------------------------------------------------------------------------------ over the management API
 
   void check_management() {
-    if (!admin_) return out_.wrong("management", admin_.error().message, "correct broker.management");
-    const auto reached = (*admin_)->reach();
-    if (!reached || !vhost()) {
-      const Error& why = reached ? vhost().error() : reached.error();
-      // A refusal already says how to fix it.
-      const bool silent = contains(why, "is not reachable");
-      out_.warn("management", why.message,
-                silent ? "rabbitmq-plugins enable rabbitmq_management, and set broker.management "
-                         "if it is not on port 15672 of the broker's host"
-                       : "");
-      return out_.skip("queues", "attachment of queues cannot be checked without the management API");
+    const auto admin = rabbit::management_admin(config_.broker, kDoctorTimeout);
+    if (!admin) {
+      seen_ = tl::unexpected(admin.error());
+      return out_.wrong("management", admin.error().message, "correct broker.management");
     }
-    out_.ok("management", (*admin_)->name() + " lists queues and policies");
-    check_own();
+    seen_ = (*admin)->reach().and_then(
+        [&] { return rabbit::read_vhost(**admin, config_.broker.prefix); });  // once: it may be long
+    if (!seen_) {
+      // A refusal already says how to fix it.
+      const bool silent = contains(seen_.error(), "is not reachable");
+      return out_.warn(
+          "management", seen_.error().message,
+          silent ? "rabbitmq-plugins enable rabbitmq_management, or correct broker.management" : "");
+    }
+    out_.ok("management", (*admin)->name() + " lists queues and policies");
+    check_own(**admin);
     check_queue_type();
-    for (const auto& [queue, rules] : config_.rules->queues()) check_queue(queue, out_);
-    check_patterns();
   }
 
   // Of PREFIX.failed; "" = it does not exist.
-  std::string inlet_type() {
-    const QueueFacts* failed = vhost()->find(own(".failed"));
+  std::string inlet_type() const {
+    const QueueFacts* failed = seen_->find(own(".failed"));
     return failed == nullptr ? std::string() : failed->type;
   }
 
-  void check_queue(const std::string& queue, Findings& out) {
-    const std::string name = "queue." + queue;
-    const QueueFacts* facts = vhost()->find(queue);
-    if (facts == nullptr)
-      return out.warn(name, "no such queue: '" + queue + "' (named in the config)",
-                      "declare it, then run: " + sidecar::attach_command(queue));
-    const auto plan = sidecar::plan_attach(config_.broker, *facts, *vhost());
-    const bool attached = is_attached(plan.answer.attached);
-    if (attached) {
-      out.ok(name, plan.answer.attached == rabbit::Attached::yes_by_argument
-                       ? "attached by its argument"
-                       : "attached by " + describe(plan.answer));
-      if (!plan.drift.empty()) out.warn(name + ".policy", plan.drift, plan.command);
-    } else {
-      // Only a warning: its consumer may publish failures itself.
-      out.warn(name, "not attached: " + plan.answer.detail, plan.command);
-    }
-    for (const QueueNote& note :
-         queue_notes(*facts, vhost()->policies, config_.rules->queue(queue).silence)) {
-      out.add(note.fine() ? "ok" : "warn", name + "." + note.name, note.what, note.fix);
-    }
-    // One that is not attached passes nothing on: its consumers publish their failures themselves.
-    if (attached && facts->type == "classic" && inlet_type() == "quorum")
-      out.warn(
-          name + ".strategy",
-          "a classic queue loses what its consumers reject while " + own(".failed") +
-              ", a quorum queue, has no leader: half a second after a start of the broker",
-          "make it a quorum queue with dead-letter-strategy: at-least-once and overflow: reject-publish; on "
-          "a single node, Rung's own queues as classic queues help as well (docs/broker-settings.md)");
-  }
-
   // Rung's own queues and exchanges, and what others have set on them.
-  void check_own() {
-    const auto state = rabbit::read_own_state(**admin_, config_.broker.prefix, vhost_, vhost()->policies);
+  void check_own(rabbit::QueueAdmin& admin) {
+    const auto state = rabbit::read_own_state(admin, config_.broker.prefix, vhost_, seen_->policies);
     if (!state) return out_.skip("settings", state.error().message);
     const auto found =
         rabbit::judge_settings(config_.broker.prefix, config_.broker.rabbitmq.queue_type, *state);
@@ -310,14 +219,12 @@ class BrokerCheck {
                one.mend);
     }
     if (found.empty())
-      out_.ok("settings",
-              "no policy, argument or binding harms Rung's own queues and exchanges (the management API "
-              "shows a new policy after 5 s)");
+      out_.ok("settings", "nothing harms Rung's own queues and exchanges (a new policy shows after 5 s)");
   }
 
   // A classic queue is on a single node of a cluster.
   void check_queue_type() {
-    const std::size_t nodes = rabbit::cluster_nodes(config_.broker, vhost()->queues, kDoctorTimeout).size();
+    const std::size_t nodes = rabbit::cluster_nodes(config_.broker, seen_->queues, kDoctorTimeout).size();
     if (nodes < 2) return;
     std::string type = config_.broker.rabbitmq.queue_type;
     if (type == "auto") type = inlet_type();
@@ -326,117 +233,151 @@ class BrokerCheck {
     if (type == "quorum")
       return out_.ok("broker.queue_type", cluster + ", and Rung's own queues are quorum queues");
     out_.warn("broker.queue_type",
-              cluster +
-                  ", and Rung's own queues are classic queues: each is on one node, and "
-                  "Rung receives nothing from it while that node is down",
-              "set broker.queue_type: quorum, and stop the sidecars when the queues are empty: the next "
-              "start declares them anew (docs/broker-settings.md)");
+              cluster + ", and Rung's own are classic queues: while the node of one is down, it stands still",
+              "set broker.queue_type: quorum, and restart the sidecars when they are empty "
+              "(docs/broker-settings.md)");
   }
 
-  // A line for each pattern, and the findings of those of its queues that need something.
-  void check_patterns() {
-    const auto matched = matched_queues(config_, vhost()->queues);
-    for (const RuleBook::PatternRules& entry : config_.rules->patterns()) {
-      const std::string& pattern = entry.pattern.text();
-      const std::string name = "queue." + pattern;
-      const auto its = matched.find(pattern);
-      if (its == matched.end()) {
-        out_.warn(name, "no queue matches this pattern (in the config)",
-                  "see rung attached for the names of the queues");
-        continue;
-      }
-      const bool fine = check_each(
-          pattern, its->second, [this](const std::string& queue, Findings& out) { check_queue(queue, out); });
-      out_.ok(name, std::to_string(its->second.size()) + " queues match" + (fine ? ", all attached" : ""));
+  // ------------------------------------------------------------------------------ the queues of the config
+
+  void check_queues() {
+    const auto check = [this](const std::string& queue, Findings& out) {
+      if (probe_ != nullptr) check_retries(queue, out);
+      if (seen_) check_attachment(queue, out);
+    };
+    for (const auto& [queue, rules] : config_.rules->queues()) check(queue, out_);
+    if (!seen_) return out_.skip("queues", "attachment cannot be checked without the management API");
+    auto matched = matched_queues(config_, seen_->queues);
+    for (const RuleBook::PatternRules& entry : config_.rules->patterns())
+      check_matching("queue." + entry.pattern.text(), matched[entry.pattern.text()],
+                     "correct it: rung attached lists the queues", check);
+  }
+
+  // Whether its retries can keep their routing key: the sidecar binds each queue to <prefix>.return on first
+  // use. And whether somebody reads them.
+  void check_retries(const std::string& queue, Findings& out) {
+    const std::string exchange = rabbit::return_exchange(config_.broker.prefix);
+    const std::string name = "queue." + queue + ".routing_key";
+    // RabbitMQ 4.3 refuses even this check without permissions; then the attempt to bind says which are
+    // missing.
+    if (is_missing(probe_->queue_exists(queue)) || is_missing(probe_->exchange_exists(exchange))) {
+      out.skip(name, "the queue or " + exchange + " does not exist yet");
+    } else if (const auto bind = probe_->may_bind(queue, exchange)) {
+      out.ok(name, "retries keep their routing key, through exchange " + exchange);
+    } else {
+      out.warn(name,
+               "retries lose their routing key: user '" + user_ + "' is not allowed to bind it to " +
+                   exchange + ": " + bind.error().message,
+               grant());
     }
+    if (const auto depth = probe_->depth(queue); depth && depth->consumers == 0 && depth->ready > 0)
+      out.warn("queue." + queue + ".consumer",
+               "it has no consumer, and " + std::to_string(depth->ready) + " messages wait in it",
+               "start its consumer; until it has read them, silence does not count");
   }
 
-  // ---------------------------------------------------------------------------------------- error_queues
+  void check_attachment(const std::string& queue, Findings& out) const {
+    const std::string name = "queue." + queue;
+    const QueueFacts* facts = seen_->find(queue);
+    if (facts == nullptr)
+      return out.warn(name, "no such queue: '" + queue + "' (named in the config)",
+                      "declare it, then run: " + sidecar::attach_command(queue));
+    const auto plan = sidecar::plan_attach(config_.broker, *facts, *seen_);
+    const bool attached = is_attached(plan.answer.attached);
+    // Only a warning: its consumer may publish failures itself.
+    if (!attached) out.warn(name, "not attached: " + plan.answer.detail, plan.command);
+    if (attached) out.ok(name, "attached by " + describe(plan.answer));
+    if (attached && !plan.drift.empty()) out.warn(name + ".policy", plan.drift, plan.command);
+    for (const QueueNote& note : queue_notes(*facts, seen_->policies, config_.rules->queue(queue).silence))
+      out.add(note.fine() ? "ok" : "warn", name + "." + note.name, note.what, note.fix);
+    // One that is not attached passes nothing on: its consumers publish their failures themselves.
+    if (attached && facts->type == "classic" && inlet_type() == "quorum")
+      out.warn(name + ".strategy",
+               "a classic queue loses what its consumers reject while " + own(".failed") +
+                   ", a quorum queue, has no leader: half a second after a start of the broker",
+               "make it a quorum queue with dead letters at-least-once (docs/broker-settings.md)");
+  }
+
+  // The queues that a pattern matches: what is not right of each, and a line for the pattern. `none`: what to
+  // do where it matches none.
+  template <typename Check>
+  void check_matching(const std::string& name, const std::vector<std::string>& queues, const char* none,
+                      const Check& check) {
+    if (queues.empty()) return out_.warn(name, "no queue matches this pattern", none);
+    Findings each;
+    for (const std::string& queue : queues) check(queue, each);
+    std::size_t found = 0;
+    for (const Json& one : each.rows) {
+      if (text_of(one, "status") != "ok" && ++found <= kMostOfPattern) out_.rows.push_back(one);
+    }
+    if (found > kMostOfPattern)
+      out_.warn(name, std::to_string(found - kMostOfPattern) + " more findings for its queues",
+                "mend those above, and run rung doctor again");
+    out_.ok(name, std::to_string(queues.size()) + " queues match" + (found == 0 ? ", all is right" : ""));
+  }
 
   // Whether they exist and can be read, and where their messages go back to.
   void check_error_queues() {
-    if (probe_ == nullptr) return out_.skip("error_queues", "not connected to the broker");
-    for (const ErrorQueue& entry : config_.broker.error_queues->all()) {
-      if (entry.is_pattern()) {
-        check_error_pattern(entry);
-      } else if (check_error_queue(entry, entry.from)) {
-        out_.ok("error_queue." + entry.from, "exists and can be read; dialect " + entry.dialect->name + ", " +
-                                                 destination(entry, entry.from));
+    const ErrorQueues& queues = *config_.broker.error_queues;
+    if (probe_ == nullptr && !queues.empty()) return out_.skip("error_queues", "not connected to the broker");
+    for (const ErrorQueue& entry : queues.all()) {
+      const std::string name = "error_queue." + entry.from;
+      const auto check = [&](const std::string& queue, Findings& out) {
+        check_error_queue(entry, queue, out);
+      };
+      if (!entry.is_pattern()) {
+        check(entry.from, out_);
+      } else if (!seen_) {
+        out_.warn(name, "the queues that match cannot be listed: " + seen_.error().message,
+                  "rabbitmq-plugins enable rabbitmq_management, or name each queue in error_queues");
+      } else {
+        std::vector<std::string> matched;
+        for (const QueueFacts& queue : seen_->queues) {
+          if (rabbit::may_match(config_.broker, queue) && queues.find(queue.name) == &entry)
+            matched.push_back(queue.name);
+        }
+        check_matching(name, matched,
+                       "correct error_queues, or do nothing: Rung looks for new queues every minute", check);
       }
     }
   }
 
-  static std::string destination(const ErrorQueue& entry, const std::string& queue) {
-    if (!entry.retries) return "its messages are parked";
-    const std::string to = target_by_name(entry, queue);
-    return "its messages go back to " + (to.empty() ? "the queue that each message names" : "'" + to + "'");
-  }
-
-  // True: nothing is wrong with it.
-  bool check_error_queue(const ErrorQueue& entry, const std::string& queue) {
-    const std::string name = "error_queue." + queue;
-    if (is_missing(probe_->queue_exists(queue))) {
-      out_.warn(
+  void check_error_queue(const ErrorQueue& entry, const std::string& queue, Findings& out) {
+    const std::string name = "error_queue." + queue, to = target_by_name(entry, queue);
+    if (is_missing(probe_->queue_exists(queue)))
+      return out.warn(
           name, "no such queue: '" + queue + "'",
           "correct error_queues, or do nothing: Rung consumes it within 5 seconds after it is declared");
-      return false;
-    }
-    if (const auto read = probe_->may_consume(queue); !read) {
-      out_.wrong(name, "it cannot be read: " + read.error().message,
-                 "add it to the user's read pattern: docs/permissions.md");
-      return false;
-    }
+    if (const auto read = probe_->may_consume(queue); !read)
+      return out.wrong(name, "it cannot be read: " + read.error().message,
+                       "add it to the user's read pattern: docs/permissions.md");
     // What only the management API knows.
-    const QueueFacts* facts = vhost() ? vhost()->find(queue) : nullptr;
-    if (const std::string why = facts == nullptr ? "" : rabbit::unfit(*facts); !why.empty()) {
-      out_.wrong(name, why, "declare it anew, or remove it from error_queues");
-      return false;
-    }
-    const std::string to = target_by_name(entry, queue);
-    if (to.empty() || !entry.retries || !is_missing(probe_->queue_exists(to))) return true;
-    out_.warn(name, "its messages go back to '" + to + "', which does not exist: they would be parked",
-              "declare '" + to + "', or set error_queues.to");
-    return false;
-  }
-
-  void check_error_pattern(const ErrorQueue& entry) {
-    const std::string name = "error_queue." + entry.from;
-    if (!vhost())
-      return out_.warn(name, "the queues that match cannot be listed: " + vhost().error().message,
-                       "rabbitmq-plugins enable rabbitmq_management, or name each queue in error_queues");
-    std::string fine;
-    bool any = false;
-    for (const QueueFacts& queue : vhost()->queues) {
-      if (!rabbit::may_match(config_.broker, queue) ||
-          config_.broker.error_queues->find(queue.name) != &entry)
-        continue;
-      any = true;
-      if (check_error_queue(entry, queue.name)) fine += (fine.empty() ? "" : ", ") + queue.name;
-    }
-    if (!any)
-      out_.warn(name, "no queue matches this pattern",
-                "correct error_queues, or do nothing: Rung looks for new queues every minute");
-    if (!fine.empty()) out_.ok(name, "matches queues that can be read: " + fine);
+    const QueueFacts* facts = seen_ ? seen_->find(queue) : nullptr;
+    if (const std::string why = facts == nullptr ? "" : rabbit::unfit(*facts); !why.empty())
+      return out.wrong(name, why, "declare it anew, or remove it from error_queues");
+    if (entry.retries && !to.empty() && is_missing(probe_->queue_exists(to)))
+      return out.warn(name,
+                      "its messages go back to '" + to + "', which does not exist: they would be parked",
+                      "declare '" + to + "', or set error_queues.to");
+    const std::string goes = to.empty() ? "the queue that each message names" : "'" + to + "'";
+    out.ok(name, "exists and can be read; dialect " + entry.dialect->name + ", its messages " +
+                     (entry.retries ? "go back to " + goes : "are parked"));
   }
 
   const Config& config_;
   const Clock& clock_;
-  const Url url_;
-  std::string user_;
-  const std::string vhost_;
   Findings& out_;
+  const Url url_ = need(parse_url(config_.broker.url));
+  std::string user_ = user_of(url_);
+  const std::string vhost_ = url_.vhost();
   rabbit::Probe* probe_ = nullptr;  // not connected
-  Result<std::unique_ptr<rabbit::QueueAdmin>> admin_;
-  std::optional<Result<rabbit::Vhost>> seen_;
+  Result<rabbit::Vhost> seen_;      // error: the management API does not tell
 };
 
 }  // namespace
 
 std::unique_ptr<rabbit::Probe> check_broker(const Config& config, const Clock& clock, Findings& out) {
-  const auto url = parse_url(config.broker.url);
-  if (url) return BrokerCheck(config, clock, *url, out).run();
-  out.wrong("broker.login", "broker.url: " + url.error().message, "correct broker.url");
-  return nullptr;
+  return BrokerCheck(config, clock, out).run();
 }
 
 }  // namespace rung::cli
