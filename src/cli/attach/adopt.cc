@@ -26,14 +26,12 @@ std::string owner_text(const Sides& sides) {
 
 std::string text(const Sides& sides) {
   const auto& serves = sides.ownership.serves;
-  std::string out = fmt::format("this database{} serves: {}\n",
-                                sides.is_new() ? "" : " (id " + sides.ownership.database + ")",
-                                serves ? describe(*serves) : "nothing yet");
-  out += "the config names: " + describe(sides.report.place) + "\n";
-  out += "there the broker is marked as served by: " + owner_text(sides) + "\n";
-  return out +
-         fmt::format("instances that use this database now: {}\n",
-                     sides.instances.empty() ? "none" : fmt::format("{}", fmt::join(sides.instances, ", ")));
+  return fmt::format(
+      "this database{} serves: {}\nthe config names: {}\nthere the broker is marked as served by: {}\n"
+      "instances that use this database now: {}\n",
+      sides.is_new() ? "" : " (id " + sides.ownership.database + ")",
+      serves ? describe(*serves) : "nothing yet", describe(sides.report.place), owner_text(sides),
+      sides.instances.empty() ? "none" : fmt::format("{}", fmt::join(sides.instances, ", ")));
 }
 
 Json place_json(const BrokerPlace& place) {
@@ -73,22 +71,21 @@ int adopt(const CLI::App& c) {
   const auto probe = need(rabbit::Probe::open(config.broker, clock, kBrokerTimeout));
   const Sides sides = look_at_both(*store, *probe, config.broker);
   if (!sides.report.problem.empty()) throw Failed({Error::Kind::refused, sides.report.problem});
-  const bool json = given().json;
-  if (!json) print(text(sides));
-  if (is_on(c, "--yes")) {
-    change(*store, *probe, config.broker, sides);
-    if (json) return print_json(to_json(look_at_both(*store, *probe, config.broker), true));
-    print("changed: they belong together from now on; sidecars notice it within 30 s\n");
-    return kSuccess;
-  }
-  if (json) print_json(to_json(sides, false));
-  if (const std::string others = shared(sides.report, sides.instances.size()); !others.empty())
-    throw Failed(kUserError, others);
-  if (!conflict(sides.ownership, sides.report).empty())
-    throw Failed(kUserError,
-                 "nothing was changed: stop whatever else serves this broker or this "
-                 "database, then run `rung adopt --yes`");
-  if (!json) print("they fit: nothing to do\n");
+  const bool changes = is_on(c, "--yes");
+  if (changes) change(*store, *probe, config.broker, sides);
+  print_answer(to_json(changes ? look_at_both(*store, *probe, config.broker) : sides, changes),
+               [&](const Json&) { return text(sides); });
+  const std::string others = shared(sides.report, sides.instances.size());
+  const bool fit = conflict(sides.ownership, sides.report).empty();
+  if (!changes && !others.empty()) throw Failed(kUserError, others);
+  if (!changes && !fit)
+    throw Failed(
+        kUserError,
+        "nothing was changed: stop whatever else serves this broker or this database, then run `rung "
+        "adopt --yes`");
+  if (!given().json)
+    print(changes ? "changed: they belong together from now on; sidecars notice it within 30 s\n"
+                  : "they fit: nothing to do\n");
   return kSuccess;
 }
 
@@ -103,16 +100,15 @@ Sides look_at_both(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions&
 }
 
 void add_adopt(CLI::App& app) {
-  CLI::App& c = add_command(
-      app, "adopt", "Says that this database serves this broker from now on",
-      "Examples:\n"
-      "  rung adopt                       what both sides remember, and whether they fit\n"
-      "  rung adopt --yes                 after a renamed or new cluster, a new, restored or copied "
-      "database\n"
-      "A database serves one broker, virtual host and prefix, and each of these has one database; sidecars\n"
-      "stop their flow on a conflict. It never takes more than this command to end one, so first make sure\n"
-      "that nothing else serves the broker or the database. See docs/operations.md.",
-      adopt, Takes::json);
+  CLI::App& c =
+      add_command(app, "adopt", "Says that this database serves this broker from now on",
+                  "Examples:\n"
+                  "  rung adopt                       what both sides remember, and whether they fit\n"
+                  "  rung adopt --yes                 after a renamed or new cluster, or another database\n"
+                  "A database serves one broker, virtual host and prefix, and each of these has one "
+                  "database. First make\n"
+                  "sure that nothing else serves the broker or the database (docs/operations.md).",
+                  adopt, Takes::json);
   add_flag(c, "-y,--yes", "Change both sides; without it, only show them");
 }
 
