@@ -35,14 +35,8 @@
 namespace rung::sidecar {
 namespace {
 
-bool print_problems(const LoadedConfig& loaded) {
-  for (const ConfigProblem& problem : loaded.problems) std::fprintf(stderr, "%s\n", problem.str().c_str());
-  return !loaded.ok();
-}
-
 volatile std::sig_atomic_t reload_wanted = 0;  // a SIGHUP from before the loop took them
 constexpr Ms kWatchStart{200};
-constexpr Ms kSlowReload{5000};  // the problem "config" begins after it
 constexpr Ms kEagerCheck{2000};  // after a queue became detached
 
 std::string host_and_pid() {
@@ -109,13 +103,6 @@ std::string failed_reload(const LoadedConfig& loaded) {
   return text;
 }
 
-// "rung.yaml has been read for 30 s without end ...".
-std::string slow_reload(const std::string& path, Ms since) {
-  return "the config is being read for " + levels::format_duration(since) +
-         " without an end, and the previous one stays in effect: " + path +
-         " or a file that it names is on a file system that does not answer";
-}
-
 // All our connections use one address.
 StoreOptions with_one_address(StoreOptions options, const Clock& clock) {
   options.causes = std::make_shared<CauseBook>(options.cause_rules);
@@ -163,7 +150,10 @@ class RunStores {
     const std::lock_guard lock(mutex_);
     if (ready_) return store;
     try {
-      prepare(*store);
+      warn_of_risks(*store);
+      if (!options_.migrate) store->check_schema();
+      const std::string created = options_.migrate ? store->migrate() : "";
+      if (!created.empty()) log::info("schema migrated", {{"created", created}});
     } catch (const StoreError& e) {
       // A missing right may be granted while we wait; start.wait limits the wait.
       if (!e.error.is_transient()) fatal_(e.error.message);
@@ -171,13 +161,6 @@ class RunStores {
     }
     ready_ = true;
     return store;
-  }
-
-  void prepare(MysqlStore& store) const {
-    warn_of_risks(store);
-    if (!options_.migrate) return store.check_schema();
-    const std::string created = store.migrate();
-    if (!created.empty()) log::info("schema migrated", {{"created", created}});
   }
 
   const StoreOptions options_;
@@ -257,7 +240,6 @@ class Sidecar {
         reader_(
             loop_, [path = path_, choice = choice_] { return load_config(path, ConfigFor::sidecar, choice); },
             [this](LoadedConfig& loaded) { config_read(loaded); }),
-        slow_reload_(loop_, [this] { report_slow_reload(); }),
         deadline_(loop_, [this] { cut_short(); }),
         connections_(loop_, [this] { answered(); }),
         start_watch_(loop_, [this] { watch_start(); }),
@@ -283,7 +265,7 @@ class Sidecar {
       code_ = 1;
     }
     const bool answered = http_ == nullptr || http_->stop(Ms{200});  // without the loop there are no answers
-    if (!bridge_.stop(ending_ ? left() : Ms{2000}) || !answered || reader_.reading_since()) {
+    if (!bridge_.stop(ending_ ? left() : Ms{2000}) || !answered || reader_.is_reading()) {
       // A thread hangs in a call (a stalled server or file system): the process exits anyway, as after a
       // kill.
       log::warn("stopped without waiting for a blocked call", {{"exit", code_}});
@@ -424,7 +406,6 @@ class Sidecar {
   void read_config() {
     service_.reloading();
     reader_.request();
-    if (!slow_reload_.active()) slow_reload_.start(kSlowReload, kSlowReload);
   }
 
   void config_read(LoadedConfig& loaded) {
@@ -437,19 +418,7 @@ class Sidecar {
       log::error("config has errors: the previous one stays in effect", {{"file", path_}});
       bridge_.report_config(failed_reload(loaded));
     }
-    if (reader_.reading_since()) return;  // another SIGHUP came meanwhile
-    slow_reload_.stop();
-    service_.ready();
-  }
-
-  void report_slow_reload() {
-    const auto since = reader_.reading_since();
-    if (!since) return slow_reload_.stop();
-    const std::string what =
-        slow_reload(path_, std::chrono::floor<std::chrono::seconds>(clock_.boot() - *since));
-    bridge_.report_config(what);
-    if (clock_.boot() - *since < 2 * kSlowReload)
-      log::warn("reading the config takes long", {{"file", path_}, {"reason", what}});
+    if (!reader_.is_reading()) service_.ready();  // else another SIGHUP came meanwhile
   }
 
   void reload(LoadedConfig& loaded) {
@@ -483,9 +452,6 @@ class Sidecar {
     const bool replaced = provider_->replace_grants(loaded.oidc);
     if (replaced && loaded.oidc.issuer.empty())
       log::warn("sign-in is disabled: http.oidc is no longer in the config", {});
-    if (!replaced)
-      log::warn("http.oidc.map and clients stay as they were: the tokens they are for are other ones",
-                {{"issuer", loaded.oidc.issuer}});
     return replaced;
   }
 
@@ -517,7 +483,6 @@ class Sidecar {
   AttachWatch attach_watch_;
   io::Signal term_, interrupt_, hangup_;
   ConfigReader reader_;
-  io::Timer slow_reload_;
   io::Timer deadline_;
   io::Timer connections_;  // polls until they are closed
   io::Timer start_watch_;
@@ -545,13 +510,14 @@ std::string status_line(const bridge::Vitals& vitals, const bridge::StartState& 
 }
 
 void ConfigReader::request() {
-  again_ = since_.has_value();
-  if (again_) return;
-  since_ = loop_.clock().boot();
+  if (std::exchange(reading_, true)) {
+    again_ = true;
+    return;
+  }
   std::thread([this] {
     auto loaded = std::make_shared<LoadedConfig>(read_());
     loop_.post([this, loaded = std::move(loaded)] {
-      since_.reset();
+      reading_ = false;
       // What changed since the read began is read before `done` says that all is read.
       if (std::exchange(again_, false)) request();
       done_(*loaded);
@@ -582,7 +548,8 @@ int run(const std::string& config_path, const GroupChoice& choice) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   LoadedConfig loaded = load_config(config_path, ConfigFor::sidecar, choice);
-  if (print_problems(loaded)) return 1;
+  for (const ConfigProblem& problem : loaded.problems) std::fprintf(stderr, "%s\n", problem.str().c_str());
+  if (!loaded.ok()) return 1;
   log::configure(loaded.config.log.level, loaded.config.log.format);
   for (const ConfigProblem& warning : loaded.warnings) log::warn("config", {{"warning", warning.str()}});
 #ifdef __GLIBC__

@@ -41,15 +41,13 @@ class ConfigReader {
 
   // Reads the config. While it is being read: once more afterwards, however often this is called.
   void request();
-  // Since when it is being read; nullopt: it is not.
-  const std::optional<BootMs>& reading_since() const { return since_; }
+  bool is_reading() const { return reading_; }
 
  private:
   io::Loop& loop_;
   const std::function<LoadedConfig()> read_;
   const std::function<void(LoadedConfig&)> done_;
-  std::optional<BootMs> since_;
-  bool again_ = false;
+  bool reading_ = false, again_ = false;
 };
 
 }  // namespace rung::sidecar

@@ -33,10 +33,10 @@ TEST(ConfigReader, TheLoopGoesOnWhileAReadHangsAndLaterRequestsBecomeOneRead) {
       },
       [&](LoadedConfig&) {
         ++done;
-        if (!reader.reading_since()) loop.stop();
+        if (!reader.is_reading()) loop.stop();
       });
   reader.request();
-  ASSERT_TRUE(reader.reading_since());
+  ASSERT_TRUE(reader.is_reading());
   for (int i = 0; i < 3; ++i) reader.request();
   io::Timer tick(loop, [&] {
     if (++ticks == 5) reads->first_may_end.set_value();
