@@ -17,7 +17,6 @@
 #include <set>
 #include <string>
 
-#include "levels/duration.h"
 #include "plugin/rabbitmq/consume/error_queues.h"
 #include "plugin/rabbitmq/topology/attachment.h"
 #include "plugin/rabbitmq/topology/probe.h"
@@ -130,11 +129,10 @@ void check_grants(const Database& db, Findings& out) {
   std::vector<std::string> wanted = {"SELECT",      "INSERT", "UPDATE", "DELETE",
                                      "LOCK TABLES", "CREATE", "ALTER",  "DROP"};
   if (db.config.store.migrate) wanted.insert(wanted.end(), {"INDEX", "CREATE VIEW"});
-  std::string missing;
-  for (const std::string& privilege : wanted) {
-    if (std::ranges::find(db.facts.privileges, privilege) == db.facts.privileges.end())
-      missing += (missing.empty() ? "" : ", ") + privilege;
-  }
+  std::erase_if(wanted, [&](const std::string& privilege) {
+    return std::ranges::find(db.facts.privileges, privilege) != db.facts.privileges.end();
+  });
+  const std::string missing = fmt::format("{}", fmt::join(wanted, ", "));
   if (missing.empty()) return out.ok(name, "user '" + db.url.user + "' has all required privileges");
   if (db.facts.has_role)
     return out.warn(name, "not granted directly, perhaps through a role: " + missing, grant(db.url, missing));
@@ -156,10 +154,9 @@ void check_settings(const Database& db, Findings& out) {
 
 void check_clock(const Database& db, Findings& out) {
   const Ms offset = std::chrono::abs(db.facts.clock_offset);
-  const std::string what = "the database's clock is " + levels::format_duration(std::max(offset, Ms{1})) +
-                           (db.facts.clock_offset < Ms{0} ? " behind" : " ahead of") +
-                           " this machine's (within " +
-                           levels::format_duration(std::max(db.facts.round_trip, Ms{1})) + ")";
+  const std::string what =
+      fmt::format("the database's clock is {} {} this machine's (within {})", humanise(offset),
+                  db.facts.clock_offset < Ms{0} ? "behind" : "ahead of", humanise(db.facts.round_trip));
   if (offset <= kMostOffset + db.facts.round_trip) return out.ok("database.clock", what);
   out.warn("database.clock", what + "; due times follow the database's clock", "run chrony or ntpd on both");
 }
