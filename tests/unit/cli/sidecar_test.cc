@@ -1,6 +1,8 @@
 // Of the sidecar: reading the config for a reload, on a thread of its own, one read at a time; the line for
 // systemctl status.
 
+#include "src/sidecar/sidecar.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,7 +10,6 @@
 #include <memory>
 
 #include "src/io/uv_loop.h"
-#include "src/sidecar/sidecar.h"
 #include "tests/support/clock.h"
 
 namespace rung::sidecar {
