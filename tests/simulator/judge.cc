@@ -128,6 +128,9 @@ void Judge::stepped(Us by) {
   for (auto& [id, facts] : facts_) {
     for (auto& [attempt, due] : facts.may_be) move(due);
     for (std::int64_t& due : facts.by_hand_us) move(due);
+    for (auto& [token, due] : facts.copies) {
+      if (due) move(*due);
+    }
   }
 }
 
@@ -229,6 +232,7 @@ void Judge::inserted(std::span<const NewTask> tasks, const std::vector<Inserted>
     if (entry.has_id && !entry.tasks.empty() && !continues)
       return broken("the same intake twice makes one row: it is nobody's child", number);
     entry.tasks.push_back(id);
+    first_tasks_.try_emplace(tasks[i].task.queue, world_.events.now());
     Facts& facts = facts_[id];
     facts.message = number;
     facts.body = continues ? facts_[parent].body : body_of(number);
@@ -331,6 +335,10 @@ void Judge::judge_silence(const Facts& facts, const Task& task) {
   if (queue->detached == 0) return;
   // A look that was right, and an answer of the database that came late.
   constexpr Us kLooked = 10 * kSecond;
+  // Nobody has ever seen it attached: its consumer may publish its failures itself.
+  const bool unknown_before =
+      !world_.rules->queues().contains(task.queue) && first_tasks_[task.queue] > queue->detached_at - kLooked;
+  if (unknown_before) return;
   if (now - queue->detached_at < kLooked || world_.troubles.any_in(now - kLooked, now)) return;
   broken("silence is no success while its queue is not attached: " + task.queue, facts.message);
 }

@@ -102,6 +102,7 @@ class Judge final : public Watcher {
   std::map<int, Entry> entries_;
   std::map<TaskId, Facts> facts_;
   std::vector<std::pair<Us, Us>> steps_;             // when, by how much
+  std::map<std::string, Us> first_tasks_;            // when the first task of each queue was taken in
   std::map<std::string, Us> paused_;                 // when each queue was paused, or its pause changed, last
   std::map<std::string, std::vector<Us>> claims_;    // of new attempts, by queue
   std::set<std::pair<TaskId, int>> read_;            // attempts that a consumer took
