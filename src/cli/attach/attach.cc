@@ -430,51 +430,7 @@ void add_selection(CLI::App& c, const char* all) {
   add_flag(c, "--print", "Print the rabbitmqctl commands only; do not contact the broker").needs(&names);
 }
 
-}  // namespace
-
-std::map<std::string, std::vector<std::string>> matched_queues(const Config& config,
-                                                               const std::vector<QueueFacts>& all) {
-  std::map<std::string, std::vector<std::string>> matched;
-  for (const QueueFacts& facts : all) {
-    if (std::string pattern = pattern_for(config, facts); !pattern.empty())
-      matched[std::move(pattern)].push_back(facts.name);
-  }
-  return matched;
-}
-
-void add_attach(CLI::App& app) {
-  CLI::App& c = add_command(
-      app, "attach", "Sends the dead letters of queues to the sidecar",
-      "Examples:\n"
-      "  rung attach orders invoices\n"
-      "  rung attach --pattern '^shop\\.'\n"
-      "  rung attach --all\n"
-      "  rung attach orders --print            only print the rabbitmqctl command\n"
-      "Each queue gets a policy of its own, which copies the policy in effect and has a higher priority.\n"
-      "--pattern and --all skip Rung's own queues, amq.* and queues whose dead letters go elsewhere.\n"
-      "Uses the management API (broker.management, or port 15672). The user needs the tag policymaker.",
-      [](const CLI::App& command) { return run(command, false); }, Takes::json);
-  add_selection(c, "Instead of names: all queues of the virtual host");
-}
-
-void add_detach(CLI::App& app) {
-  CLI::App& c = add_command(
-      app, "detach", "Undoes rung attach: removes the policies that it created",
-      "Examples:\n"
-      "  rung detach orders\n"
-      "  rung detach --pattern '^shop\\.'\n"
-      "  rung detach --all\n"
-      "The previous policy takes effect again. A queue that is attached in another way is an error, which\n"
-      "says how to detach it. If tasks are under way it asks first, or refuses without a terminal: their\n"
-      "failures would be lost.",
-      [](const CLI::App& command) { return run(command, true); }, Takes::json);
-  add_selection(c, "Instead of names: all queues that are attached");
-  add_flag(c, "--force", "Detach although tasks are under way, or the database is away");
-}
-
 // ------------------------------------------------------------------------------------------- rung attached
-
-namespace {
 
 // What there is to say of a queue.
 Json line_of(const Config& config, const rabbit::Vhost& vhost, const std::string& queue) {
@@ -565,6 +521,46 @@ int list_attached(const CLI::App& c) {
 }
 
 }  // namespace
+
+std::map<std::string, std::vector<std::string>> matched_queues(const Config& config,
+                                                               const std::vector<QueueFacts>& all) {
+  std::map<std::string, std::vector<std::string>> matched;
+  for (const QueueFacts& facts : all) {
+    if (std::string pattern = pattern_for(config, facts); !pattern.empty())
+      matched[std::move(pattern)].push_back(facts.name);
+  }
+  return matched;
+}
+
+void add_attach(CLI::App& app) {
+  CLI::App& c = add_command(
+      app, "attach", "Sends the dead letters of queues to the sidecar",
+      "Examples:\n"
+      "  rung attach orders invoices\n"
+      "  rung attach --pattern '^shop\\.'\n"
+      "  rung attach --all\n"
+      "  rung attach orders --print            only print the rabbitmqctl command\n"
+      "Each queue gets a policy of its own, which copies the policy in effect and has a higher priority.\n"
+      "--pattern and --all skip Rung's own queues, amq.* and queues whose dead letters go elsewhere.\n"
+      "Uses the management API (broker.management, or port 15672). The user needs the tag policymaker.",
+      [](const CLI::App& command) { return run(command, false); }, Takes::json);
+  add_selection(c, "Instead of names: all queues of the virtual host");
+}
+
+void add_detach(CLI::App& app) {
+  CLI::App& c = add_command(
+      app, "detach", "Undoes rung attach: removes the policies that it created",
+      "Examples:\n"
+      "  rung detach orders\n"
+      "  rung detach --pattern '^shop\\.'\n"
+      "  rung detach --all\n"
+      "The previous policy takes effect again. A queue that is attached in another way is an error, which\n"
+      "says how to detach it. If tasks are under way it asks first, or refuses without a terminal: their\n"
+      "failures would be lost.",
+      [](const CLI::App& command) { return run(command, true); }, Takes::json);
+  add_selection(c, "Instead of names: all queues that are attached");
+  add_flag(c, "--force", "Detach although tasks are under way, or the database is away");
+}
 
 void add_attached(CLI::App& app) {
   CLI::App& c = add_command(app, "attached", "Lists attached queues, and why others are not attached",

@@ -88,48 +88,7 @@ int check() {
   return loaded.ok() ? kSuccess : kUserError;
 }
 
-}  // namespace
-
-void add_check(CLI::App& app) {
-  static constexpr Field kQueue{
-      "queue", Is::text, "QUEUE",
-      "Print which entry of the config this queue follows; with --explain: where the message failed"};
-  static constexpr Field kFailure[] = {
-      {"error", Is::text, "TEXT", "Error text (header retry-error)"},
-      {"error_type", Is::text, "TEXT", "Error type (header retry-error-type)", "--type"},
-      {"reason", Is::text, "TEXT", "rejected, expired, maxlen, delivery_limit, returned or silent"},
-      {"headers", Is::pairs, "NAME=VALUE", "A header of the message; may be repeated", "--header"},
-      {"tag", Is::text, "TEXT", "Tag of the message (property type)"},
-      {"attempt", Is::number, "N", "Which retry failed; 0: the first delivery", "", 0, 1e6},
-      {"age", Is::duration, "DURATION", "Time since the first failure, e.g. 2h"}};
-  CLI::App& c = add_command(
-      app, "check", "Validates the config and prints its ladders",
-      "Examples:\n"
-      "  rung check -c rung.yaml\n"
-      "  rung check --queue orders.eu           which entry it follows\n"
-      "  rung check --explain --queue orders --error \"HTTP 429\" --attempt 2\n"
-      "Prints errors on stderr, one per line, as file:line:column: what. Contacts no server. A file named "
-      "in\n"
-      "the config that cannot be read here is only a warning; rung run needs it.",
-      [](const CLI::App& command) {
-        const std::string queue = value_of(command, "--queue");
-        if (is_on(command, "--explain")) return explain(command, kFailure, queue);
-        return queue.empty() ? check() : explain_queue(queue);
-      },
-      Takes::json);
-  add_fields(c, {&kQueue, 1});
-  add_fields(c, kFailure);
-  c.get_option("--reason")->check(CLI::IsMember(failure_reasons()));
-  CLI::Option* with =
-      add_flag(c, "--explain",
-               "Print what would happen to a failure, which rule decides, and the text of its cause")
-          .needs("--queue");
-  for (const Field& field : kFailure) c.get_option(flag_of(field))->needs(with);
-}
-
 // -------------------------------------------------------------------------------------------- rung dialects
-
-namespace {
 
 Json dialect_json(const Dialect& dialect) {
   return {{"name", dialect.name},       {"about", dialect.about}, {"versions", dialect.versions},
@@ -175,6 +134,43 @@ int dialects(const CLI::App& c) {
 }
 
 }  // namespace
+
+void add_check(CLI::App& app) {
+  static constexpr Field kQueue{
+      "queue", Is::text, "QUEUE",
+      "Print which entry of the config this queue follows; with --explain: where the message failed"};
+  static constexpr Field kFailure[] = {
+      {"error", Is::text, "TEXT", "Error text (header retry-error)"},
+      {"error_type", Is::text, "TEXT", "Error type (header retry-error-type)", "--type"},
+      {"reason", Is::text, "TEXT", "rejected, expired, maxlen, delivery_limit, returned or silent"},
+      {"headers", Is::pairs, "NAME=VALUE", "A header of the message; may be repeated", "--header"},
+      {"tag", Is::text, "TEXT", "Tag of the message (property type)"},
+      {"attempt", Is::number, "N", "Which retry failed; 0: the first delivery", "", 0, 1e6},
+      {"age", Is::duration, "DURATION", "Time since the first failure, e.g. 2h"}};
+  CLI::App& c = add_command(
+      app, "check", "Validates the config and prints its ladders",
+      "Examples:\n"
+      "  rung check -c rung.yaml\n"
+      "  rung check --queue orders.eu           which entry it follows\n"
+      "  rung check --explain --queue orders --error \"HTTP 429\" --attempt 2\n"
+      "Prints errors on stderr, one per line, as file:line:column: what. Contacts no server. A file named "
+      "in\n"
+      "the config that cannot be read here is only a warning; rung run needs it.",
+      [](const CLI::App& command) {
+        const std::string queue = value_of(command, "--queue");
+        if (is_on(command, "--explain")) return explain(command, kFailure, queue);
+        return queue.empty() ? check() : explain_queue(queue);
+      },
+      Takes::json);
+  add_fields(c, {&kQueue, 1});
+  add_fields(c, kFailure);
+  c.get_option("--reason")->check(CLI::IsMember(failure_reasons()));
+  CLI::Option* with =
+      add_flag(c, "--explain",
+               "Print what would happen to a failure, which rule decides, and the text of its cause")
+          .needs("--queue");
+  for (const Field& field : kFailure) c.get_option(flag_of(field))->needs(with);
+}
 
 void add_dialects(CLI::App& app) {
   CLI::App& c =

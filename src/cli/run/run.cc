@@ -15,25 +15,10 @@
 
 namespace rung::cli {
 
-void add_run(CLI::App& app) {
-  add_command(
-      app, "run", "Runs the sidecar in the foreground",
-      "Examples:\n"
-      "  rung run -c rung.yaml\n"
-      "  rung run --group eu              for one of the groups in the config\n"
-      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: reload ladders and queues.",
-      [](const CLI::App&) {
-        const std::string path = find_config();
-        if (path.empty()) load(ConfigFor::sidecar);  // reports where it looked
-        return sidecar::run(path, group_choice());
-      },
-      Takes::config);
-}
+namespace {
 
 // rung healthcheck: asks this machine's sidecar over HTTP whether it is ready. For a container's HEALTHCHECK:
 // the image has neither a shell nor curl.
-namespace {
-
 constexpr int kOk = 200;
 
 int healthcheck(const CLI::App& c) {
@@ -59,7 +44,32 @@ int healthcheck(const CLI::App& c) {
   return kUserError;
 }
 
+int migrate(const CLI::App&) {
+  Config config = load(ConfigFor::database);
+  config.store.migrate = true;  // store.migrate only concerns `rung run`
+  const SystemClock clock;
+  const std::string created = open_mysql_store(config.store, clock)->migrate();
+  return print_answer({{"created", created}}, [&](const Json&) {
+    return created.empty() ? "schema is up to date\n" : created + " created\n";
+  });
+}
+
 }  // namespace
+
+void add_run(CLI::App& app) {
+  add_command(
+      app, "run", "Runs the sidecar in the foreground",
+      "Examples:\n"
+      "  rung run -c rung.yaml\n"
+      "  rung run --group eu              for one of the groups in the config\n"
+      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: reload ladders and queues.",
+      [](const CLI::App&) {
+        const std::string path = find_config();
+        if (path.empty()) load(ConfigFor::sidecar);  // reports where it looked
+        return sidecar::run(path, group_choice());
+      },
+      Takes::config);
+}
 
 void add_healthcheck(CLI::App& app) {
   static constexpr Field kTimeout{"timeout", Is::duration, "DURATION",
@@ -75,20 +85,6 @@ void add_healthcheck(CLI::App& app) {
   add_flag(c, "--live", "Ask /healthz instead of /readyz");
   add_fields(c, {&kTimeout, 1});
 }
-
-namespace {
-
-int migrate(const CLI::App&) {
-  Config config = load(ConfigFor::database);
-  config.store.migrate = true;  // store.migrate only concerns `rung run`
-  const SystemClock clock;
-  const std::string created = open_mysql_store(config.store, clock)->migrate();
-  return print_answer({{"created", created}}, [&](const Json&) {
-    return created.empty() ? "schema is up to date\n" : created + " created\n";
-  });
-}
-
-}  // namespace
 
 void add_migrate(CLI::App& app) {
   add_command(
