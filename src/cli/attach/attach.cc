@@ -484,22 +484,17 @@ Json read(QueueAdmin& admin, const Config& config, const std::vector<std::string
 std::string attachments_text(const Json& attachments) {
   using enum Table::Align;
   if (attachments.empty()) return "no queues\n";
-  const auto attached = [](const Json& line) {
-    const bool yes = flag_of(line, "attached");
-    return Table::Cell(yes ? "yes" : "no", yes                           ? Colour::green
-                                           : flag_of(line, "configured") ? Colour::red
-                                                                         : Colour::none);
-  };
   const auto config = [](const Json& line) {
     const std::string pattern = text_of(line, "pattern");
-    return Table::Cell(!flag_of(line, "configured") ? "-" : pattern.empty() ? "named" : pattern);
+    return !flag_of(line, "configured") ? "-" : pattern.empty() ? "named" : pattern;
   };
   std::string out = Table({{"QUEUE", left, 0, 0, text_cell("queue")},
-                           {"ATTACHED", left, 0, 0, attached},
+                           {"ATTACHED", left, 0, 0, text_cell("attached")},
                            {"CONFIG", left, 0, 0, config},
                            {"REASON", left, 0, 0, text_cell("reason")}},
                           attachments)
-                        .str(Terminal::of_stdout(), false);
+                        .whole_last()
+                        .str();
   for (const Json& line : attachments) {
     const std::string command = text_of(line, "command"), drift = text_of(line, "drift");
     const bool missing = flag_of(line, "configured") && flag_of(line, "exists") && !flag_of(line, "attached");

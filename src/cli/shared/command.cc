@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -13,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <map>
 #include <thread>
 
 #include "src/cli/shared/options.h"
@@ -26,24 +23,14 @@ namespace rung::cli {
 
 namespace {
 
-constexpr const char *kOutput = "Output", *kConnection = "Connection";
-
 // The command line as it was parsed.
 struct Program {
   Common given;
-  std::map<const CLI::App*, Takes> takes;       // by command
-  std::map<const CLI::Option*, Takes> options;  // for which commands
   int exit = kSuccess;
 };
 Program& program() {
   static Program the_program;
   return the_program;
-}
-
-bool takes(const CLI::App& command, const CLI::Option& option) {
-  const auto wanted = program().options.find(&option);
-  const auto kind = program().takes.find(&command);
-  return wanted != program().options.end() && kind != program().takes.end() && kind->second >= wanted->second;
 }
 
 // What is wrong with --api, --token-file and --ca; "" = nothing.
@@ -53,98 +40,55 @@ std::string wrong_api_options(const Common& given) {
     return api.token_file.empty() && api.ca.empty() ? "" : "--token-file and --ca need --api";
   if (!given.config.empty() || !given.group.empty()) return "--api excludes --config and --group";
   const auto url = parse_url(api.url);
-  const std::string like = ": write --api https://rung.example:8025";
-  if (!url) return "--api: " + url.error().message + like;
-  if (url->scheme != "http" && url->scheme != "https")
-    return "--api: the URL begins with https:// or http://" + like;
-  if (!url->user.empty() || !url->password.empty() || !url->query.empty())
-    return "--api: the URL has a user or a query; a token is in --token-file" + like;
-  if (url->scheme == "http" && !is_loopback(url->host) && !api.token_file.empty())
+  const bool http = url && url->scheme == "http", https = url && url->scheme == "https";
+  if (!(http || https) || !url->user.empty() || !url->password.empty() || !url->query.empty())
+    return "--api: the URL begins with https:// or http:// and has no user and no query (a token is in "
+           "--token-file): https://rung.example:8025";
+  if (http && !is_loopback(url->host) && !api.token_file.empty())
     return "--api: http:// would send the token in plain text: use https:// (http:// only for this machine)";
-  return url->scheme == "http" && !api.ca.empty() ? "--ca: only with https://" : "";
+  return http && !api.ca.empty() ? "--ca: only with https://" : "";
 }
 
-// Before a command runs.
-void check_program_options(const CLI::App& app) {
-  const CLI::App* command = &app;
-  std::string name = "rung";
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-    name += " " + command->get_name();
+// Each is an option of the program, and of the commands that take it.
+void add_options(CLI::App& app, Takes takes) {
+  constexpr const char *kOutput = "Output", *kConnection = "Connection";
+  Common& c = program().given;
+  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+    app.add_option(name, value, help)->type_name(type)->group(kConnection);
+  };
+  if (takes >= Takes::json) app.add_flag("--json", c.json, "Print JSON, for scripts")->group(kOutput);
+  if (takes >= Takes::service)
+    app.add_flag_callback(
+           "--utc", [] { set_time_style(TimeStyle::utc); },
+           "Print times as timestamps (UTC) instead of relative to now")
+        ->group(kOutput);
+  if (takes >= Takes::config) {
+    add("-c,--config", c.config, "FILE",
+        "The config file (default: $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml)");
+    add("--group", c.group, "NAME", "The group of the config to use (default: $RUNG_GROUP)");
   }
-  std::string wrong;
-  for (const CLI::Option* option : app.get_options()) {  // in their order: of two, the first is named
-    const bool stray = program().options.contains(option) && option->count() > 0 && !takes(*command, *option);
-    if (stray && wrong.empty()) wrong = name + " takes no " + option->get_name();
+  if (takes >= Takes::service) {
+    add("--api", c.api.url, "URL", "Use the HTTP API of this instance, not the database: needs no config");
+    add("--token-file", c.api.token_file, "FILE", "With --api: the token is this file's first line");
+    add("--ca", c.api.ca, "FILE", "With --api: CA certificates (PEM) to verify it; default: the system's");
   }
-  const CLI::Option* watch = command->get_option_no_throw("--watch");
-  const bool watches = watch != nullptr && watch->get_items_expected_max() == 0 && watch->count() > 0;
-  if (given().json && watches) wrong = "--json excludes --watch";
-  if (wrong.empty()) wrong = wrong_api_options(given());
-  if (!wrong.empty()) throw CLI::ParseError(wrong, kUserError);
 }
-
-// Each command's --help has the program's options that it takes, in groups.
-class Help : public CLI::Formatter {
- public:
-  std::string make_subcommands(const CLI::App* app, CLI::AppFormatMode mode) const override {
-    std::string out = Formatter::make_subcommands(app, mode);
-    for (const char* group : {kOutput, kConnection}) {
-      auto taken = program_options(*app);
-      std::erase_if(taken, [group](const CLI::Option* option) { return option->get_group() != group; });
-      if (!taken.empty()) out += make_group(group, false, taken);
-    }
-    return out;
-  }
-};
 
 }  // namespace
 
 const Common& given() { return program().given; }
 
-void add_program_options(CLI::App& app) {
-  Common& c = program().given;
-  const auto add = [&](CLI::Option* option, Takes takes, const char* group, const char* type = nullptr) {
-    option->group(group);
-    if (type != nullptr) option->type_name(type);
-    program().options.emplace(option, takes);
-  };
-  add(app.add_flag("--json", c.json, "Print JSON, for scripts"), Takes::json, kOutput);
-  add(app.add_flag_callback(
-          "--utc", [] { set_time_style(TimeStyle::utc); },
-          "Print times as timestamps (UTC) instead of relative to now"),
-      Takes::service, kOutput);
-  add(app.add_option("-c,--config", c.config,
-                     "The config file (default: $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml)"),
-      Takes::config, kConnection, "FILE");
-  add(app.add_option("--group", c.group, "The group of the config to use (default: $RUNG_GROUP)"),
-      Takes::config, kConnection, "NAME");
-  add(app.add_option("--api", c.api.url,
-                     "Use the HTTP API of this instance, not the database: needs no config"),
-      Takes::service, kConnection, "URL");
-  add(app.add_option("--token-file", c.api.token_file, "With --api: the token is this file's first line"),
-      Takes::service, kConnection, "FILE");
-  add(app.add_option("--ca", c.api.ca,
-                     "With --api: CA certificates (PEM) to verify it; default: the system's"),
-      Takes::service, kConnection, "FILE");
-  app.formatter(std::make_shared<Help>());
-  app.fallthrough();  // also of the commands that are added later
-  app.parse_complete_callback([&app] { check_program_options(app); });
-}
-
-std::vector<const CLI::Option*> program_options(const CLI::App& command) {
-  const CLI::App* root = &command;
-  while (root->get_parent() != nullptr) root = root->get_parent();
-  return root->get_options([&](const CLI::Option* option) { return takes(command, *option); });
-}
+void add_program_options(CLI::App& app) { add_options(app, Takes::service); }
 
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
                       const std::string& footer, Run run, Takes takes) {
   CLI::App& command = *app.add_subcommand(name, summary);
-  program().takes.emplace(&command, takes);
+  add_options(command, takes);
   command.footer("\n" + footer);
   command.callback([&command, run = std::move(run)] {
-    if (command.get_subcommands().empty()) program().exit = run(command);
+    if (!command.get_subcommands().empty()) return;
+    if (const auto wrong = wrong_api_options(given()); !wrong.empty()) throw Failed(kUserError, wrong);
+    program().exit = run(command);
   });
   return command;
 }
@@ -233,7 +177,7 @@ Session::Session(const std::string& queue, ConfigFor purpose)
       now(need(api->now())) {}
 
 CLI::Option* add_watch(CLI::App& command) {
-  return &add_flag(command, "--watch", "Refresh every 2 s until Ctrl-C");
+  return add_flag(command, "--watch", "Refresh every 2 s until Ctrl-C").excludes("--json");
 }
 
 int open_and_draw(const CLI::App& command, const std::function<int(Session&)>& draw) {

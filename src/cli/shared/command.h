@@ -27,7 +27,7 @@ namespace rung::cli {
 // NOTE: do not change: part of the contract, scripts depend on them.
 enum Exit : int { kSuccess = 0, kUserError = 1, kUnreachable = 2, kNotFound = 3 };
 
-// The options that stand once for the whole program, as they were given.
+// The options that several commands have, as they were given: before or after the command's name.
 struct Common {
   std::string config;
   std::string group;
@@ -39,10 +39,8 @@ const Common& given();
 // Which of these a command takes; each also takes those before it. config: -c and --group; json: --json;
 // service, for commands that work over HTTP, too: --api, --token-file, --ca and --utc.
 enum class Takes { none, config, json, service };
-// Adds them to the program. Call before any command is added.
+// Adds all of them to the program.
 void add_program_options(CLI::App& app);
-// Those that the command takes.
-std::vector<const CLI::Option*> program_options(const CLI::App& command);
 
 // `footer` is printed below its --help. `run` does the command's work, and returns its exit code; one of its
 // subcommands runs instead of it.

@@ -54,14 +54,13 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   });
 }
 
-// All options of a command: those of its option groups, and the program's that it takes, too.
+// All options of a command, with those of its option groups.
 std::vector<const CLI::Option*> options_of(const CLI::App& command) {
   std::vector<const CLI::Option*> all = command.get_options();
   for (const CLI::App* group :
        command.get_subcommands([](const CLI::App* one) { return one->get_name().empty(); })) {
     for (const CLI::Option* option : group->get_options()) all.push_back(option);
   }
-  for (const CLI::Option* option : program_options(command)) all.push_back(option);
   return all;
 }
 
@@ -201,7 +200,7 @@ int complete(CLI::App& app, const std::vector<std::string>& words) {
 
 std::string explain_mistake(const CLI::App& app, const std::string& what) {
   const CLI::App& at = command_of(app);
-  const std::vector<std::string> words = app.remaining();
+  const std::vector<std::string> words = app.remaining(true);
   std::string text;
   if (!words.empty()) text = unknown_command(at, words.front());
   for (const std::string& word : words) {

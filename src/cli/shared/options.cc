@@ -278,14 +278,6 @@ std::vector<Field> params_of(std::string_view operation, const std::vector<std::
   return fields;
 }
 
-std::vector<Field> conditions(bool by_error) {
-  std::vector<Field> fields;
-  for (const api::Param& param : api::kConditionParams) {
-    if (by_error || param.name != "error") fields.push_back(field_of(param));
-  }
-  return fields;
-}
-
 void add_page(CLI::App& c, std::size_t limit) {
   add_text(c, "--limit", "Maximum number of rows", "UINT")
       .check(CLI::Range(1, 10000))
@@ -316,63 +308,34 @@ void suggest_queue(Session& session, const std::string& queue) {
     report_error(kUserError, "no queue " + confile::in_quotes(queue) + near);
 }
 
-namespace {
-
-void append_option(std::string& out, const std::string& name, std::string_view value) {
-  if (value.empty()) return;
-  out += (out.empty() ? "" : " ") + name + " ";
-  const bool plain =
-      value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:,=-") ==
-      std::string_view::npos;
-  out += plain ? std::string(value) : rabbit::shell_quote(value);
-}
-
-}  // namespace
-
 // {"first_failed_after": "2026-...", "header.tenant": "acme"}
 std::string filter_flags(const Json& filter) {
-  constexpr std::string_view kHeader = "header.";
   std::string out;
   for (const auto& [name, value] : filter.items()) {
     if (!value.is_string()) continue;
-    const auto& text = value.get_ref<const std::string&>();
-    if (name == "outcome_unknown") {
-      out += out.empty() ? "--outcome-unknown" : " --outcome-unknown";
-    } else if (name.starts_with(kHeader)) {
-      append_option(out, "--header", name.substr(kHeader.size()) + "=" + text);
-    } else {
-      append_option(out, option_for(name), text);
-    }
+    const bool header = name.starts_with(api::kHeaderParam);
+    out += (out.empty() ? "" : " ") + (header ? "--header" : option_for(name));
+    if (name == "outcome_unknown") continue;
+    const std::string of = header ? name.substr(api::kHeaderParam.size()) + "=" : "";
+    out += " " + rabbit::shell_quote(of + value.get<std::string>());
   }
   return out;
 }
 
 CLI::Option* add_count_by(CLI::App& c) {
-  const auto wrong = [](const std::string& text) -> std::string {
-    if (CountBy::parse(text)) return {};
-    return "'" + text + "' is not queue, error_type, tag, level, cause or header.NAME" +
-           confile::did_you_mean(text, {"queue", "error_type", "tag", "level", "cause", "header."});
-  };
-  return add_text(
-             c, "--by",
-             "With --count: by queue, error_type, tag, level, cause or header.NAME (one in index_headers)",
-             "FIELD")
-      .check(wrong);
+  return &add_text(
+      c, "--by",
+      "With --count: by queue, error_type, tag, level, cause or header.NAME (one in index_headers)", "FIELD");
 }
 
 std::string counts_text(const Json& counts) {
   using enum Table::Align;
-  std::string title = text_of(counts, "by");
-  if (!title.starts_with("header.")) {
-    std::ranges::transform(title, title.begin(), [](char c) {
-      return c == '_' ? ' ' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-    });
-  }
-  Table table({{"TASKS", right, 0, 0, [](const Json& group) { return grouped(number_of(group, "count")); }},
-               {title, left, 0, 0, text_cell("value")}},
-              part_of(counts, "groups"));
-  if (const auto others = number_of(counts, "others"); others > 0) table.row({grouped(others), "(others)"});
-  return table.str(Terminal::of_stdout(), false);
+  Table table(
+      {{"TASKS", right, 0, 0, text_cell("count")}, {text_of(counts, "by"), left, 0, 0, text_cell("value")}},
+      part_of(counts, "groups"));
+  if (const auto others = number_of(counts, "others"); others > 0)
+    table.row({std::to_string(others), "(others)"});
+  return table.whole_last().str();
 }
 
 }  // namespace rung::cli

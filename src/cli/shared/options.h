@@ -78,9 +78,6 @@ Parameters read_params(const CLI::App& command, std::span<const Field> fields, E
 
 // The parameters of an operation of the API ("listAudit"), without those of pages and `without`.
 std::vector<Field> params_of(std::string_view operation, const std::vector<std::string_view>& without = {});
-// The conditions of a filter: api::kConditions. `by_error`: with --error, which rung finish has for something
-// else.
-std::vector<Field> conditions(bool by_error = true);
 
 // Adds --limit and --cursor. `limit`: where it is not given.
 void add_page(CLI::App& command, std::size_t limit = api::kUsualPage);

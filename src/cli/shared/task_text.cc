@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -11,52 +10,15 @@
 #include <utility>
 
 #include "plugin/rabbitmq/topology/attachment.h"
-#include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/api/queues/gates.h"
 #include "src/cli/shared/text.h"
 #include "src/config/config.h"
 #include "src/core/base/hex.h"
 #include "src/core/base/utf8.h"
-#include "src/core/machine/headers.h"
-#include "src/core/message/message.h"
 
 namespace rung::cli {
 
 namespace {
-
-bool is_delay(const Json& task) { return text_of(task, "kind") == to_word(Kind::delay); }
-bool lacks_body(const Json& task) { return part_of(task, "body_stored") == false; }
-
-// The first delivery of a delay is not a retry.
-std::string attempts_text(const Json& task) {
-  const bool delay = is_delay(task);
-  const std::int64_t attempts = number_of(task, "attempt");
-  if (attempts == 0) return delay ? "before it was due" : "before its first retry";
-  const char* one = delay ? "delivery" : "retry";
-  const char* many = delay ? "deliveries" : "retries";
-  return fmt::format("after {} {}", attempts, attempts == 1 ? one : many);
-}
-
-std::string level_text(const Json& task) {
-  const std::int64_t level = number_of(task, "level");
-  return level == 0 ? "the delay" : fmt::format("level {} of {}", level, number_of(task, "levels"));
-}
-
-// Of its next attempt.
-Target target_of(const Json& task) {
-  const std::string queue = text_of(task, "queue");
-  if (!queue.empty() || !flag_of(task, "by_exchange")) return {queue, "", ""};
-  return {"", text_of(task, "exchange"), text_of(task, "routing_key")};
-}
-
-// In words: "queue orders", "exchange shop, routing key order.close".
-std::string target_text(const Json& task) {
-  const Target target = target_of(task);
-  if (!target.queue.empty()) return "queue " + target.queue;
-  if (target.exchange.empty()) return "queue " + target.routing_key;
-  return "exchange " + target.exchange +
-         (target.routing_key.empty() ? "" : ", routing key " + target.routing_key);
-}
 
 // Its own, or that of its queue's rules; null: not known.
 const Json& silence_of(const Json& task) {
@@ -64,43 +26,26 @@ const Json& silence_of(const Json& task) {
   return silence.is_object() ? silence : part_of(task, "success");
 }
 
-std::string awaiting(const Json& task, EpochMs now) {
-  std::string text =
-      fmt::format("awaiting: attempt {} ({}) {} {}", number_of(task, "attempt"), level_text(task),
-                  text_of(task, "queue").empty() ? "went to" : "is in", target_text(task));
+std::string silence_text(const Json& task, EpochMs now) {
   const auto end = time_of(task, "next_due_at");
   if (!end)
-    return text + fmt::format(
-                      "; whether it succeeded is not known, its silence is held open: `rung finish {0} "
-                      "--succeeded` or --failed decides, `rung redrive {0}` sends it again",
-                      text_of(task, "retry_id"));
+    return fmt::format(
+        "; whether it succeeded is not known: `rung finish {0} --succeeded` or --failed decides, `rung "
+        "redrive {0}` sends it again",
+        text_of(task, "retry_id"));
   const Json& silence = silence_of(task);
-  if (!silence.is_object()) return text + "; its silence ends at " + moment(*end, now);
-  return text + fmt::format("; silence until {} means {}", moment(*end, now),
-                            silence.contains("presumed_after") ? "success" : "failure, and the next level");
+  return "; silence until " + moment(*end, now) +
+         (!silence.is_object()                 ? " ends it"
+          : silence.contains("presumed_after") ? " means success"
+                                               : " means failure, and the next level");
 }
 
-std::string succeeded(const Json& task, EpochMs now) {
-  std::string text = "succeeded " + attempts_text(task);
-  const std::string by = text_of(task, "finished_by");
-  if (by == to_word(FinishedBy::presumed)) text += ", presumed: no failure was reported";
-  if (by == to_word(FinishedBy::reported)) text += ", reported";
-  const auto end = time_of(task, "finished_at"), failed = time_of(task, "first_failed_at");
-  if (!end) return text;
-  return text + fmt::format(", {} after {}, at {}",
-                            humanise(*end - (failed ? *failed : time_of(task, "created_at").value_or(*end))),
-                            failed ? "the first failure" : "it was received", moment(*end, now));
-}
-
-std::string parked(const Json& task, EpochMs now) {
-  std::string text = "parked " + attempts_text(task);
-  if (const auto end = time_of(task, "finished_at")) text += ", at " + moment(*end, now);
-  if (lacks_body(task)) return text + "; " + not_stored_text(task);
-  const std::string id = text_of(task, "retry_id"), queue = text_of(task, "queue");
-  if (!target_of(task).is_set())
-    return text + fmt::format("; its queue is unknown: `rung redrive {} --to-queue QUEUE` sends it", id);
-  return text + fmt::format("; `rung redrive {}` sends it to {} again", id,
-                            queue.empty() ? target_text(task) : queue);
+std::string parked_text(const Json& task) {
+  if (part_of(task, "body_stored") == false) return "; " + not_stored_text(task);
+  const std::string id = text_of(task, "retry_id"), to = destination(task);
+  if (to == "-")
+    return fmt::format("; its queue is unknown: `rung redrive {} --to-queue QUEUE` sends it", id);
+  return fmt::format("; `rung redrive {}` sends it to {} again", id, to);
 }
 
 }  // namespace
@@ -113,39 +58,26 @@ std::string not_stored_text(const Json& task) {
 
 std::string what_next(const Json& task, EpochMs now) {
   const State state = state_of(task);
-  switch (state) {
-    case State::scheduled: {
-      std::string text = "scheduled: " + level_text(task);
-      if (number_of(task, "level") == 0) text += " to " + target_text(task);
-      if (const auto due = time_of(task, "next_due_at")) text += ", due " + moment(*due, now);
-      return text;
-    }
-    case State::publishing:
-      return fmt::format("publishing: attempt {} ({}) to {}", number_of(task, "attempt"), level_text(task),
-                         target_text(task));
-    case State::awaiting:
-      return awaiting(task, now);
-    case State::succeeded:
-      return succeeded(task, now);
-    case State::parked:
-      return parked(task, now);
-    case State::cancelled:
-    case State::discarded:
-      break;
-    case State::unknown:
-      return "unknown state, written by a newer version of Rung";
-  }
-  std::string text = std::string(to_word(state)) + " " + attempts_text(task);
-  if (const auto end = time_of(task, "finished_at")) text += ", at " + moment(*end, now);
-  const std::string copy = text_of(task, "replaced_by");
+  const std::int64_t level = number_of(task, "level"), attempt = number_of(task, "attempt");
+  const std::string by = text_of(task, "finished_by"), copy = text_of(task, "replaced_by");
+  const auto due = time_of(task, "next_due_at"), end = time_of(task, "finished_at");
+  std::string text = text_of(task, "state") + ": ";
+  text += level == 0 ? "the delay" : fmt::format("level {} of {}", level, number_of(task, "levels"));
+  if (attempt > 0) text += fmt::format(", attempt {}", attempt);
+  if (!end) text += " to " + destination(task);
+  if (!by.empty()) text += ", " + by;
+  if (end) text += ", at " + moment(*end, now);
+  if (due && state == State::scheduled) text += ", due " + moment(*due, now);
+  if (state == State::awaiting) text += silence_text(task, now);
+  if (state == State::parked) text += parked_text(task);
   return copy.empty() ? text : text + "; replaced by " + copy + ", an edited copy";
 }
 
 std::string destination(const Json& task) {
-  const Target target = target_of(task);
-  if (!target.is_set()) return "-";
-  if (!target.queue.empty()) return target.queue;
-  return target.exchange.empty() ? target.routing_key : target.exchange + " > " + target.routing_key;
+  const std::string queue = text_of(task, "queue"), exchange = text_of(task, "exchange");
+  if (!queue.empty()) return queue;
+  if (!flag_of(task, "by_exchange")) return "-";
+  return (exchange.empty() ? "" : exchange + " > ") + text_of(task, "routing_key");
 }
 
 std::string due_cell(const Json& task, EpochMs now) {
@@ -156,16 +88,6 @@ std::string due_cell(const Json& task, EpochMs now) {
   const Ms late = now - *due;
   if (late >= Ms{1000} && time_style() == TimeStyle::relative) return humanise(late) + " late";
   return relative(*due, now);
-}
-
-std::string first_error(std::string_view origin_json) {
-  auto headers = headers_from_json(origin_json);
-  if (!headers || headers->empty()) return {};
-  Message message;
-  message.headers = *std::move(headers);
-  const BrokerFacts facts = rabbit::take_broker_headers(message, Inlet::failed);
-  const Failure failure = read_failure(message, "", "", facts.failure);
-  return error_line(failure.error_type, failure.error);
 }
 
 std::string dump(const Json& json, bool pretty) {
@@ -269,6 +191,13 @@ std::string changed_line(Session& session, const std::string& id, const Json& ta
   return fmt::format(
       "{}  {}{}\n", one_line(id), one_line(next_of(session, task)),
       unchanged_because.empty() ? "" : " (nothing to do: " + one_line(unchanged_because) + ")");
+}
+
+int tell_result(Session& session, const Json& result) {
+  return print_answer(result, [&](const Json&) {
+    return changed_line(session, text_of(result, "retry_id"), part_of(result, "task"),
+                        text_of(result, "reason"));
+  });
 }
 
 std::string held_text(const Json& json) {

@@ -11,8 +11,9 @@
 
 namespace rung::cli {
 
-// One line: what the task waits for, or how it ended: "scheduled: level 4 of 9, due 2026-... (in 9m12s)".
-// What silence means is known of the details of a task, or if the task has a silence of its own.
+// One line: what the task waits for, or how it ended: "scheduled: level 4 of 9, attempt 3 to orders, due
+// 2026-... (in 9m12s)". What silence means is known of the details of a task, or if the task has a silence of
+// its own.
 std::string what_next(const Json& task, EpochMs now);
 
 // The task's target, for one column of a list: "orders", "shop > order.close", "-".
@@ -23,9 +24,6 @@ std::string not_stored_text(const Json& task);
 
 // A short form of what_next, for one column: "in 4m12s", "3s late", "silence in 2m".
 std::string due_cell(const Json& task, EpochMs now);
-
-// The error that the message arrived with, from what strip() kept. "" = unknown.
-std::string first_error(std::string_view origin_json);
 
 // Never throws: invalid UTF-8 is replaced.
 std::string dump(const Json& json, bool pretty = true);
@@ -54,6 +52,8 @@ std::string held_text(const Json& gate);
 std::string next_of(Session& session, Json task);
 // The same of a change for scripts: {retry_id, result, reason, task}.
 Json result_json(const std::string& id, std::string_view result, const std::string& reason, const Json& task);
+// Prints that of a task that was created, or was there; returns kSuccess.
+int tell_result(Session& session, const Json& result);
 // What a change of a task prints: its retry-id, next_of() and, if it changed nothing, why; a line.
 std::string changed_line(Session& session, const std::string& id, const Json& task,
                          const std::string& unchanged_because);

@@ -1,12 +1,12 @@
 #include "src/cli/shared/text.h"
 
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <nlohmann/json.hpp>
 
+#include "levels/duration.h"
 #include "src/cli/service/api.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
@@ -43,52 +43,20 @@ std::size_t fitting(std::string_view text, std::size_t columns) {
 
 }  // namespace
 
-Terminal Terminal::of_stdout() {
-  Terminal terminal;
-  if (isatty(STDOUT_FILENO) == 0) return terminal;
+std::size_t terminal_width() {
+  if (isatty(STDOUT_FILENO) == 0) return 0;
   winsize size{};
-  terminal.width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-  const char* no_colour = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  terminal.colour =
-      (no_colour == nullptr || *no_colour == '\0') && term != nullptr && std::string_view(term) != "dumb";
-  return terminal;
-}
-
-std::string paint(std::string_view text, Colour colour, const Terminal& terminal) {
-  if (!terminal.colour || colour == Colour::none || text.empty()) return std::string(text);
-  return fmt::format("\x1b[{}m{}\x1b[0m", static_cast<int>(colour), text);
-}
-
-Colour colour_of(State state) {
-  if (state == State::scheduled || state == State::publishing || state == State::awaiting)
-    return Colour::yellow;
-  if (state == State::succeeded) return Colour::green;
-  return state == State::parked ? Colour::red : Colour::dim;
-}
-
-Colour colour_of(Outcome outcome) {
-  if (outcome == Outcome::pending) return Colour::yellow;
-  return outcome == Outcome::succeeded ? Colour::green : Colour::red;
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 std::string humanise(Ms duration) {
-  const std::int64_t ms = std::max<std::int64_t>(duration.count(), 0);
-  const std::int64_t s = ms / 1000;
-  if (ms < 1000) return fmt::format("{}ms", ms);
-  if (ms < 10'000) {
-    const std::int64_t tenth = ms % 1000 / 100;
-    return tenth == 0 ? fmt::format("{}s", s) : fmt::format("{}.{}s", s, tenth);
-  }
-  if (s < 60) return fmt::format("{}s", s);
-  const auto two = [](std::int64_t large, const char* unit, std::int64_t small, const char* small_unit) {
-    return small == 0 ? fmt::format("{}{}", large, unit)
-                      : fmt::format("{}{}{:02}{}", large, unit, small, small_unit);
-  };
-  if (s < 3600) return two(s / 60, "m", s % 60, "s");
-  if (s < 86400) return two(s / 3600, "h", s % 3600 / 60, "m");
-  const std::int64_t hours = s % 86400 / 3600;
-  return hours == 0 ? fmt::format("{}d", s / 86400) : fmt::format("{}d{}h", s / 86400, hours);
+  using std::chrono::hours, std::chrono::minutes, std::chrono::seconds;
+  duration = std::max(duration, Ms{0});
+  const Ms unit = duration >= hours{24}    ? hours{1}
+                  : duration >= hours{1}   ? minutes{1}
+                  : duration >= seconds{1} ? seconds{1}
+                                           : Ms{1};
+  return levels::format_duration(duration - duration % unit);
 }
 
 void set_time_style(TimeStyle style) { style_of_times = style; }
@@ -103,11 +71,6 @@ std::string moment(EpochMs t, EpochMs now) {
   return time_style() == TimeStyle::utc ? text : text + " (" + relative(t, now) + ")";
 }
 
-std::string moment_of(const api::Json& json, const char* name, EpochMs now) {
-  const auto time = time_of(json, name);
-  return time ? moment(*time, now) : "";
-}
-
 std::string relative(EpochMs t, EpochMs now) {
   if (time_style() == TimeStyle::utc) return to_rfc3339(t).substr(0, 19) + "Z";
   const Ms away = t - now;
@@ -119,13 +82,6 @@ std::size_t width(std::string_view text) {
   std::size_t columns = 0;
   for (std::size_t at = 0; at < text.size();) columns += width_of(next_char(text, at));
   return columns;
-}
-
-std::string grouped(std::int64_t number) {
-  std::string text = std::to_string(number);
-  const std::size_t first = number < 0 ? 1 : 0;
-  for (std::size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, ",");
-  return text;
 }
 
 std::string one_line(std::string_view text) { return escape_controls(text); }
@@ -145,11 +101,40 @@ std::string lines(std::string_view text, std::size_t indent) {
   }
 }
 
-std::string detail(std::string_view label, std::string_view text) {
-  constexpr std::size_t kLabel = 14;
-  if (text.empty()) return {};
-  return paint(label, Colour::dim) + std::string(kLabel - std::min(kLabel, label.size()), ' ') +
-         lines(text, kLabel) + "\n";
+namespace {
+
+// `inner`: of a list or an object; not explained then.
+std::string value_text(const Json& value, EpochMs now, bool inner = false) {
+  if (value.is_null()) return {};
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    const auto time = inner ? std::nullopt : from_rfc3339(text);
+    return time ? moment(*time, now) : text;
+  }
+  if (inner || value.is_number()) return api::dump(value);
+  std::string out;
+  for (const auto& [name, one] : value.items()) {
+    if (one.is_null()) continue;
+    out += (out.empty() ? "" : "\n") + (value.is_object() ? name + ": " : "") + value_text(one, now, true);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string facts_text(const api::Json& object, EpochMs now) {
+  constexpr std::size_t kLabel = 20;
+  std::string out;
+  for (const auto& [name, value] : object.items()) {
+    const std::string text = value_text(value, now);
+    if (text.empty()) continue;
+    std::string label = name;
+    std::ranges::replace(label, '_', ' ');
+    label.resize(std::max(kLabel, label.size() + 1), ' ');
+    out += one_line(label) + lines(text, kLabel) + "\n";
+  }
+  return out;
 }
 
 std::string shorten(std::string_view text, std::size_t columns) {
@@ -157,61 +142,50 @@ std::string shorten(std::string_view text, std::size_t columns) {
   return std::string(text.substr(0, fitting(text, columns - 1))) + std::string(kEllipsis);
 }
 
-std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std::size_t most) {
-  std::vector<std::string> out;
-  if (columns == 0) return {std::string(text)};
-  while (width(text) > columns) {
-    if (out.size() + 1 == most) {
-      out.push_back(shorten(text, columns));
-      return out;
-    }
-    std::size_t at = fitting(text, columns);
-    if (at == 0) next_char(text, at);  // a wide character in one column
-    const std::size_t blank = text.substr(0, at + 1).rfind(' ');
-    const bool between_words = blank != std::string_view::npos && blank >= at - at / 3;
-    if (between_words) at = blank;
-    out.emplace_back(text.substr(0, at));
-    text.remove_prefix(between_words ? at + 1 : at);
-  }
-  out.emplace_back(text);
-  return out;
-}
-
-void Table::note(const std::string& text, Colour colour) {
-  RUNG_REQUIRE(columns_.size() > 1);
-  rows_.push_back({Cell(one_line(text), colour)});
-}
-
 Table::Table(std::vector<Column> columns, const api::Json& rows) : columns_(std::move(columns)) {
   for (const api::Json& one : rows) add(one);
 }
 
-void Table::row(std::vector<Cell> cells) {
+void Table::row(std::vector<std::string> cells) {
   RUNG_REQUIRE(cells.size() == columns_.size());
-  for (Cell& cell : cells) cell.text = one_line(cell.text);
+  for (std::string& cell : cells) cell = one_line(cell);
   rows_.push_back(std::move(cells));
 }
 
 void Table::add(const api::Json& answered) {
-  std::vector<Cell> cells;
+  std::vector<std::string> cells;
   for (const Column& column : columns_) cells.push_back(column.cell(answered));
   row(std::move(cells));
 }
 
+void Table::note(const std::string& text) {
+  RUNG_REQUIRE(columns_.size() > 1);
+  rows_.push_back({one_line(text)});
+}
+
+Table& Table::whole_last() {
+  whole_last_ = true;
+  return *this;
+}
+
 Table::CellOf text_cell(const char* name) {
   return [name](const api::Json& row) {
-    const std::string text = text_of(row, name);
-    return Table::Cell(text.empty() ? "-" : text);
+    const std::string text = value_text(part_of(row, name), {}, true);
+    return text.empty() ? "-" : text;
   };
-}
-Table::CellOf number_cell(const char* name) {
-  return [name](const api::Json& row) { return Table::Cell(std::to_string(number_of(row, name))); };
 }
 
 Table::CellOf time_cell(const char* name, EpochMs now) {
   return [name, now](const api::Json& row) {
     const auto time = time_of(row, name);
-    return Table::Cell(time ? relative(*time, now) : "-");
+    return time ? relative(*time, now) : "-";
+  };
+}
+
+Table::CellOf utc_cell(const char* name) {
+  return [name](const api::Json& row) {
+    const auto time = time_of(row, name);
+    return time ? format_utc(*time) : "-";
   };
 }
 
@@ -228,7 +202,7 @@ void Table::fit(std::vector<std::size_t>& widths, std::size_t room) const {
       widths[i] -= less;
       over -= less;
     };
-    cut(last, wraps_ ? kWrapped : kLeastOfLast);
+    cut(last, whole_last_ ? kLeastOfWhole : kLeastOfLast);
     for (std::size_t i = 0; i < last; ++i) {
       if (columns_[i].least > 0 && widths[i] > 0)
         cut(i, std::max(columns_[i].least, width(columns_[i].title)));
@@ -242,52 +216,40 @@ void Table::fit(std::vector<std::size_t>& widths, std::size_t room) const {
   }
 }
 
-std::vector<std::size_t> Table::widths(const Terminal& terminal, bool cut) const {
+std::vector<std::size_t> Table::widths(std::size_t terminal) const {
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) widths.push_back(width(column.title));
   for (const auto& row : rows_) {
     for (std::size_t i = 0; row.size() == columns_.size() && i < row.size(); ++i)
-      widths[i] = std::max(widths[i], width(row[i].text));
+      widths[i] = std::max(widths[i], width(row[i]));
   }
-  if (cut && terminal.width > 0) fit(widths, terminal.width);
-  if (cut && terminal.width == 0) widths.back() = std::min(widths.back(), kLoose);
+  if (terminal > 0) fit(widths, terminal);
+  if (terminal == 0 && !whole_last_) widths.back() = std::min(widths.back(), kLoose);
   return widths;
 }
 
-std::string Table::str(const Terminal& terminal, bool cut) const {
-  const std::vector<std::size_t> room = widths(terminal, cut);
-  const std::size_t last = columns_.size() - 1;
-  const bool wraps = wraps_ && cut && terminal.width > 0;
-  std::size_t indent = 0;
-  for (std::size_t i = 0; i < last; ++i) indent += room[i] > 0 ? room[i] + kGap : 0;
+std::string Table::str(std::size_t terminal) const {
+  const std::vector<std::size_t> room = widths(terminal);
   std::string out;
-  const auto line = [&](const std::vector<Cell>& cells) {
-    std::string text, below;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string text;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (room[i] == 0) continue;
-      std::vector<std::string> parts = {shorten(cells[i].text, room[i])};
-      if (wraps && i == last) parts = wrapped(cells[i].text, room[i], kWrappedLines);
-      const std::string painted = paint(parts.front(), cells[i].colour, terminal);
-      const std::string pad(room[i] - width(parts.front()), ' ');
+      const bool whole = whole_last_ && i + 1 == cells.size();
+      const std::string cell = whole ? cells[i] : shorten(cells[i], room[i]);
+      const std::string pad(room[i] - std::min(room[i], width(cell)), ' ');
       if (!text.empty()) text += std::string(kGap, ' ');
-      text += columns_[i].align == Align::right ? pad + painted : painted + pad;
-      for (std::size_t part = 1; part < parts.size(); ++part)
-        below += std::string(indent, ' ') + paint(parts[part], cells[i].colour, terminal) + "\n";
+      text += columns_[i].align == Align::right ? pad + cell : cell + pad;
     }
     text.erase(text.find_last_not_of(' ') + 1);
-    out += text + "\n" + below;
+    out += text + "\n";
   };
-  std::vector<Cell> titles;
-  for (const Column& column : columns_) titles.emplace_back(column.title, Colour::bold);
+  std::vector<std::string> titles;
+  for (const Column& column : columns_) titles.push_back(column.title);
   line(titles);
-  for (const std::vector<Cell>& row : rows_) {
-    if (row.size() == columns_.size()) {
-      line(row);
-      continue;
-    }
-    const Cell& note = row.front();
-    for (const std::string& part : wrapped(note.text, cut ? terminal.width : 0, kWrappedLines))
-      out += paint(part, note.colour, terminal) + "\n";
+  for (const std::vector<std::string>& row : rows_) {
+    if (row.size() == columns_.size()) line(row);
+    if (row.size() < columns_.size()) out += row.front() + "\n";
   }
   return out;
 }

@@ -41,14 +41,6 @@ std::vector<std::string> problems_of(const Json& stats, Ms max_overdue) {
   return problems;
 }
 
-// A task without a queue is a delay to an exchange (these counts do not list exchanges), or is parked because
-// its queue is unknown.
-std::string queue_cell(const Json& row) {
-  const std::string queue = text_of(row, "queue");
-  if (!queue.empty()) return queue;
-  return state_of(row) == State::parked ? "(by exchange, or none)" : "(by exchange)";
-}
-
 // `totals`: {"scheduled": 3, ...}
 std::string sums_text(const Json& totals, std::int64_t overdue) {
   std::string out;
@@ -64,23 +56,14 @@ std::string counted_text(const Json& stats, EpochMs now) {
   return *at >= now ? "" : "; ended tasks counted " + relative(*at, now);
 }
 
-// In this colour unless it is 0.
-Table::Cell count_cell(std::int64_t count, Colour colour) {
-  return {std::to_string(count), count > 0 ? colour : Colour::none};
-}
-Table::CellOf overdue_cell(Colour colour) {
-  return [colour](const Json& row) { return count_cell(number_of(row, "overdue"), colour); };
-}
-
 std::string queues_text(const Json& stats, EpochMs now) {
   using enum Table::Align;
   const Json& queues = part_of(stats, "by_queue");
   if (queues.empty() && part_of(stats, "ended_counted_at").is_string()) return "no tasks yet\n";
-  Table table({{"QUEUE", left, 12, 0, queue_cell},
-               {"STATE", left, 0, 0,
-                [](const Json& q) { return Table::Cell(text_of(q, "state"), colour_of(state_of(q))); }},
-               {"TASKS", right, 0, 0, number_cell("tasks")},
-               {"OVERDUE", right, 0, 0, overdue_cell(Colour::red)},
+  Table table({{"QUEUE", left, 12, 0, text_cell("queue")},
+               {"STATE", left, 0, 0, text_cell("state")},
+               {"TASKS", right, 0, 0, text_cell("tasks")},
+               {"OVERDUE", right, 0, 0, text_cell("overdue")},
                {"OLDEST DUE", left, 0, 0, time_cell("oldest_due_at", now)}},
               queues);
   return table.str() + "\n" + "total: " + sums_text(part_of(stats, "totals"), number_of(stats, "overdue")) +
@@ -92,13 +75,13 @@ Table::CellOf share_cell(const char* span) {
   return [span](const Json& row) {
     constexpr double kHundredths = 10'000;
     const Json& counts = part_of(row, span);
-    return Table::Cell(part_of(counts, "share").is_number()
-                           ? fmt::format("{:.2f} %", std::floor(real_of(counts, "share") * kHundredths) / 100)
-                           : "-");
+    return part_of(counts, "share").is_number()
+               ? fmt::format("{:.2f} %", std::floor(real_of(counts, "share") * kHundredths) / 100)
+               : "-";
   };
 }
-Table::CellOf span_cell(const char* span, const char* name, Colour colour) {
-  return [=](const Json& row) { return count_cell(number_of(part_of(row, span), name), colour); };
+Table::CellOf span_cell(const char* span, const char* name) {
+  return [=](const Json& row) { return text_cell(name)(part_of(row, span)); };
 }
 
 std::string promises_text(const Json& stats) {
@@ -108,29 +91,20 @@ std::string promises_text(const Json& stats) {
   std::vector<Table::Column> columns = {{"LATE BY", left, 12, 0, text_cell("queue")}};
   for (const auto& [title, span] : {std::pair("LAST HOUR", "last_hour"), {"LAST DAY", "last_day"}}) {
     columns.push_back({title, right, 0, 0, share_cell(span)});
-    columns.push_back({"LATE", right, 0, 0, span_cell(span, "late", Colour::red)});
-    columns.push_back({"GATED", right, 0, 0, span_cell(span, "gated", Colour::none)});
+    columns.push_back({"LATE", right, 0, 0, span_cell(span, "late")});
+    columns.push_back({"GATED", right, 0, 0, span_cell(span, "gated")});
   }
-  Table table(std::move(columns), promises);
-  return table.str() + "\n";
+  return Table(std::move(columns), promises).str() + "\n";
 }
 
-std::string owners_text(const Json& stats, EpochMs now) {
-  using enum Table::Align;
-  std::string out = fmt::format("shards owned: {} of {}\n",
-                                kShards - part_of(part_of(stats, "unowned"), "shards").size(), kShards);
-  const Json& nodes = part_of(stats, "nodes");
-  if (nodes.empty()) return out + "live nodes: none\n";
-  const auto up = [now](const Json& node) { return age(time_of(node, "started_at").value_or(now), now); };
-  Table table({{"NODE", left, 12, 0, text_cell("node")},
-               {"SHARDS", right, 0, 0,
-                [](const Json& node) { return std::to_string(part_of(node, "shards").size()); }},
-               {"UP", right, 0, 0, up},
-               {"LAST SEEN", left, 0, 1, time_cell("seen_at", now)},
-               {"VERSION", left, 0, 2, text_cell("version")},
-               {"ADDRESS", left, 0, 0, text_cell("address")}},
-              nodes);
-  return out + table.str();
+std::string owners_text(const Json& stats) {
+  std::string names;
+  for (const Json& node : part_of(stats, "nodes"))
+    names += (names.empty() ? "" : ", ") + text_of(node, "node");
+  return one_line(fmt::format("shards owned: {} of {}; live nodes: {}",
+                              kShards - part_of(part_of(stats, "unowned"), "shards").size(), kShards,
+                              names.empty() ? "none" : names)) +
+         "\n";
 }
 
 int show(Session& session, Ms max_overdue) {
@@ -142,7 +116,7 @@ int show(Session& session, Ms max_overdue) {
   Json json = {{"healthy", problems.empty()}, {"problems", problems}};
   json.update(stats);
   print_answer(json, [&](const Json&) {
-    return queues_text(stats, session.now) + "\n" + promises_text(stats) + owners_text(stats, session.now);
+    return queues_text(stats, session.now) + "\n" + promises_text(stats) + owners_text(stats);
   });
   for (const std::string& problem : problems) report_error(kUserError, problem);
   return problems.empty() ? kSuccess : kUserError;
@@ -187,41 +161,32 @@ std::string ranges(const Json& shards) {
   return out.empty() ? "-" : out;
 }
 
-Table::Cell node_state_cell(const Json& node) {
-  const std::string state = text_of(node, "state");
-  if (state.empty()) return {"-", Colour::red};  // of nobody
-  return {state, state == "live" ? Colour::green : state == "dead" ? Colour::red : Colour::dim};
-}
-
-Table::Cell config_cell(const Json& node) {
-  const std::string config = text_of(node, "config").substr(0, 8);
-  if (config.empty()) return "-";
-  return flag_of(node, "config_differs") ? Table::Cell{config + " differs", Colour::yellow}
-                                         : Table::Cell{config};
-}
-
 std::string nodes_text(const Json& page, EpochMs now) {
   using enum Table::Align;
+  const Json& nodes = part_of(page, "nodes");
+  const auto config = [](const Json& node) {
+    const std::string short_form = text_of(node, "config").substr(0, 8);
+    return short_form.empty() ? "-" : short_form + (flag_of(node, "config_differs") ? " differs" : "");
+  };
   const auto oldest = [now](const Json& node) {
     return part_of(node, "oldest_overdue_ms").is_number()
                ? age(now - Ms{number_of(node, "oldest_overdue_ms")}, now)
                : "-";
   };
   Table table({{"NODE", left, 0, 0, text_cell("node")},
-               {"STATE", left, 0, 0, node_state_cell},
+               {"STATE", left, 0, 0, text_cell("state")},
                {"SINCE", left, 0, 0, time_cell("since", now)},
                {"LAST SEEN", left, 0, 0, time_cell("seen_at", now)},
                {"SHARDS", right, 0, 0,
                 [](const Json& node) { return std::to_string(part_of(node, "shards").size()); }},
                {"WHICH", left, 0, 0, [](const Json& node) { return ranges(part_of(node, "shards")); }},
                {"ACQUIRED", left, 0, 0, time_cell("taken_at", now)},
-               {"OVERDUE", right, 0, 0, overdue_cell(Colour::yellow)},
+               {"OVERDUE", right, 0, 0, text_cell("overdue")},
                {"OLDEST", right, 0, 0, oldest},
                {"VERSION", left, 0, 0, text_cell("version")},
                {"ADDRESS", left, 0, 0, text_cell("address")},
-               {"CONFIG", left, 0, 0, config_cell}});
-  const Json& nodes = part_of(page, "nodes");
-  for (const Json& node : nodes) table.add(node);
+               {"CONFIG", left, 0, 0, config}},
+              nodes);
   if (Json unowned = part_of(page, "unowned"); !part_of(unowned, "shards").empty()) {
     unowned["node"] = "(unowned)";
     table.add(unowned);

@@ -1,5 +1,4 @@
 // rung causes: what fails, why, how often, and what people have said about it.
-#include <fmt/format.h>
 
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
@@ -13,22 +12,6 @@
 
 namespace rung::cli {
 namespace {
-
-std::string cause_state(const Json& cause) {
-  return part_of(cause, "worse_at").is_string() ? "worse" : text_of(cause, "state");
-}
-
-Table::Cell cause_state_cell(const Json& cause) {
-  const CauseState state = from_word<CauseState>(text_of(cause, "state")).value_or(CauseState::known);
-  const bool alarming = state == CauseState::fresh || state == CauseState::regressed;
-  return {cause_state(cause), alarming                       ? Colour::red
-                              : state == CauseState::working ? Colour::yellow
-                                                             : Colour::dim};
-}
-
-Table::CellOf grouped_cell(const char* name) {
-  return [name](const Json& row) { return Table::Cell(grouped(number_of(row, name))); };
-}
 
 // How a consumer makes a cause more precise; "" if it already says why. A plain reject has no reason.
 std::string advice_of(const Json& cause) {
@@ -46,28 +29,26 @@ std::string causes_table(const Json& page, bool all, bool ended, EpochMs now) {
     if (!ended) return "no task that has failed is under way or parked (see --include-ended)\n";
     return all ? "nothing has failed\n" : "no cause matches\n";
   }
-  const auto parked = [](const Json& cause) {
-    const std::int64_t tasks = number_of(cause, "parked");
-    return Table::Cell(grouped(tasks), tasks > 0 ? Colour::red : Colour::none);
+  const auto state = [](const Json& cause) {
+    return part_of(cause, "worse_at").is_string() ? "worse" : text_of(cause, "state");
   };
   Table table({{"CAUSE", left, 0, 0, text_cell("cause_id")},
                {"QUEUE", left, 10, 0, text_cell("queue")},
-               {"LAST HOUR", right, 0, 0, grouped_cell("last_hour")},
-               {"UNDER WAY", right, 0, 0, grouped_cell("scheduled")},
-               {"PARKED", right, 0, 0, parked},
-               {"SUCCEEDED", right, 0, 2, grouped_cell("succeeded")},
+               {"LAST HOUR", right, 0, 0, text_cell("last_hour")},
+               {"UNDER WAY", right, 0, 0, text_cell("scheduled")},
+               {"PARKED", right, 0, 0, text_cell("parked")},
+               {"SUCCEEDED", right, 0, 2, text_cell("succeeded")},
                {"FIRST", left, 0, 4, time_cell("first_seen", now)},
                {"LAST", left, 0, 3, time_cell("last_seen", now)},
-               {"STATE", left, 0, 0, cause_state_cell},
+               {"STATE", left, 0, 0, state},
                {"OWNER", left, 6, 1, text_cell("owner")},
                {"ERROR", left, 0, 0, cause_name}});
-  table.wrap_last();
+  table.whole_last();
   std::string advice;
   for (const Json& cause : causes) {
     table.add(cause);
     const std::string note = text_of(cause, "note"), link = text_of(cause, "link");
-    if (!note.empty() || !link.empty())
-      table.note(note + (note.empty() || link.empty() ? "" : " ") + link, Colour::dim);
+    if (!note.empty() || !link.empty()) table.note(note + (note.empty() || link.empty() ? "" : " ") + link);
     if (advice.empty()) advice = advice_of(cause);
   }
   std::string out = table.str();
@@ -94,25 +75,13 @@ std::string cause_path(const std::string& cause) {
 int show_cause(const std::string& id) {
   const std::string path = cause_path(id);
   Session session;
-  const Json c = need(session.api->get(path));
-  if (given().json) return print_json(c);
-  std::string out;
-  const auto field = [&](std::string_view label, std::string_view text) { out += detail(label, text); };
-  const auto count = [&](const char* name) { return grouped(number_of(c, name)); };
-  const auto at = [&](const char* name) { return moment_of(c, name, session.now); };
-  const std::string owner = text_of(c, "owner");
-  field("cause", text_of(c, "cause_id"));
-  field("queue", text_of(c, "queue"));
-  field("error", cause_name(c));
-  field("state", cause_state(c) + (owner.empty() ? "" : ", owner " + owner));
-  field("note", text_of(c, "note"));
-  field("link", text_of(c, "link"));
-  field("tasks", fmt::format("{} under way, {} parked, {} succeeded; {} ever", count("scheduled"),
-                             count("parked"), count("succeeded"), count("total")));
-  field("last hour", count("last_hour") + (number_of(c, "last_hour") == 1 ? " failure" : " failures"));
-  field("first", at("first_seen"));
-  field("last", at("last_seen"));
-  for (const Json& header : part_of(c, "by_header")) {
+  Json cause = need(session.api->get(path));
+  if (given().json) return print_json(cause);
+  const Json headers = part_of(cause, "by_header");
+  cause["sample"] = cause_name(cause);
+  for (const char* long_list : {"by_header", "trend"}) cause.erase(long_list);
+  std::string out = facts_text(cause, session.now);
+  for (const Json& header : headers) {
     if (number_of(header, "count") > 0) out += "\n" + counts_text(header);
   }
   print(out);

@@ -1,17 +1,337 @@
-// rung cancel, discard, reschedule, fire, redrive (and retry), finish: manual changes of tasks, by ids or by
-// a filter. decide() says whether a task's state allows the change.
+// What people change of tasks: rung cancel, discard, reschedule, fire, redrive (and retry), finish, by ids or
+// by a filter. decide() says whether a task's state allows it. With a filter it is a bulk, which the sidecars
+// carry out: its ids and its progress are in the database. rung bulk lists and controls them.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 
+#include "levels/duration.h"
+#include "src/api/tasks/filter.h"
+#include "src/api/tasks/views.h"
+#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
-#include "src/cli/tasks/bulk.h"
+#include "src/cli/shared/text.h"
+#include "src/core/base/hex.h"
+#include "src/core/base/utf8.h"
 #include "src/core/machine/machine.h"
+#include "src/store/bulks.h"
 
 namespace rung::cli {
 namespace {
+
+constexpr Ms kBetweenLines{5000};
+constexpr Ms kLook{300};  // how often to look at a bulk
+
+constexpr Field kBulk[] = {
+    {"limit", Is::number, "N", "With a filter: at most so many tasks, those received first", "", 1,
+     api::kMostCounted},
+    {"rate", Is::real, "N", "With a filter: maximum rate, in tasks per second", "", kLeastBulkRate, 1e6}};
+constexpr Field kCare[] = {
+    {"canary", Is::number, "N", "With a filter: send so many first, and the others only if these succeed", "",
+     1, kMostCanary},
+    {"watch", Is::duration, "DURATION",
+     "How long to wait for an answer to each task of the canary; then silence counts as the queue's "
+     "config says (default: as long as the queue's own silence)",
+     "--wait-answer,--watch"},
+    {"ramp", Is::flag, "", "Begin at 1 per second and double every 10 s, up to --rate (default: 100)"},
+    {"stop_on_failures", Is::text, "PERCENT",
+     "Stop if more than this share of the last 10,000 sent has failed, e.g. 5%"},
+    {"careful", Is::flag, "", "Where not given otherwise: --canary 10 --rate 100 --stop-on-failures 5%"}};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// The first Ctrl-C sets a flag; the second ends the program.
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+}
+
+bool is_running(const Json& bulk) { return text_of(bulk, "state") == "running"; }
+std::string bulk_path(const std::string& id) { return "/v1/bulks/" + percent_encode(id); }
+std::string bulk_name(const Json& bulk) { return one_line(text_of(bulk, "id")); }
+std::string progress_of(const Json& bulk) {
+  return fmt::format("{} of {}", number_of(bulk, "done"), number_of(bulk, "total"));
+}
+
+// The filter as flags, and what fails in its cause: "--cause 9f2c41d07ab3: CardError: card declined".
+std::string tasks_of(Session& session, const Json& bulk) {
+  constexpr std::size_t kNameBytes = 80;
+  const Json& filter = part_of(bulk, "filter");
+  const std::string flags = filter_flags(filter), id = text_of(filter, "cause");
+  if (id.empty()) return flags;
+  const auto cause = session.api->get("/v1/causes/" + percent_encode(id));
+  return cause ? flags + ": " + clean_utf8(cause_name(*cause), kNameBytes) : flags;
+}
+
+// "cancel: 980 of 1000 done, 15 refused: ..., 5 unchanged".
+std::string outcome_of(const Json& bulk) {
+  const std::int64_t applied = number_of(bulk, "applied"), refused = number_of(bulk, "refused");
+  const std::int64_t same = number_of(bulk, "done") - applied - refused;
+  std::string text =
+      fmt::format("{}: {} of {} done", one_line(text_of(bulk, "action")), applied, number_of(bulk, "total"));
+  if (refused > 0) text += fmt::format(", {} refused: their state no longer allowed it", refused);
+  if (same > 0) text += fmt::format(", {} unchanged", same);
+  return text;
+}
+
+// The command for what a stopped bulk has not done.
+std::string rest_of(const Json& bulk) {
+  const std::string action = text_of(bulk, "action");
+  const bool finish = action == "succeed" || action == "fail";
+  return fmt::format("rung {}{}{} {}", finish ? "finish --" : "", action, finish ? "ed" : "",
+                     filter_flags(part_of(bulk, "filter")));
+}
+
+// Pauses, resumes or aborts it: the bulk as it is then. One that has ended keeps its state.
+Result<Json> control_bulk(Session& session, const std::string& id, const std::string& action,
+                          const Json& body = Json::object()) {
+  auto answer = session.api->call("POST", bulk_path(id) + "/" + action, &body, false);
+  if (answer && answer->status == 409) return session.api->get(bulk_path(id));
+  return Api::good(std::move(answer));
+}
+
+// What holds back the tasks that it has made due; "" = nothing.
+std::string held_of(const Json& bulk) {
+  std::string text;
+  for (const Json& gate : part_of(part_of(bulk, "outcomes"), "held"))
+    text += "\nrung: " + one_line(held_text(gate));
+  return text;
+}
+
+// What a careful redrive waits for, or that its canary has succeeded; "" = nothing.
+std::string news_of(const Json& before, const Json& bulk) {
+  const std::string stage = text_of(bulk, "stage");
+  if (stage == "all" && text_of(before, "stage") != "all") return "canary succeeded: the others follow";
+  if (stage != "watching" || !is_running(bulk)) return {};
+  const Json& sent = part_of(bulk, "outcomes");
+  const std::string unread = text_of(sent, "unread");
+  return fmt::format("canary: {} of {} succeeded, {} not sent yet, {} without an answer so far{}",
+                     number_of(sent, "succeeded"), number_of(sent, "sent"), number_of(sent, "not_yet_sent"),
+                     number_of(sent, "open"), unread.empty() ? "" : "; " + unread);
+}
+
+// A warning that no sidecar is running to carry out the bulk; "" if one is, or if that is unknown.
+std::string lack_of_sidecars(Session& session) {
+  const auto page = read_page(*session.api, "/v1/nodes", {}, "nodes", kRowsAPage, "");
+  if (!page) return {};
+  for (const Json& node : part_of(*page, "nodes")) {
+    if (text_of(node, "state") == "live") return {};
+  }
+  return "no sidecar is running: the bulk waits for one (rung run); Ctrl-C pauses it";
+}
+
+// `told`: what was said of it before. `first`: what is said with it, and may change by itself.
+void tell_if_new(std::string& told, std::string text, const std::string& first = {}) {
+  if (!text.empty() && text != told) tell("rung: " + first + text);
+  told = std::move(text);
+}
+
+// Returns when the bulk is no longer running, or has been paused by Ctrl-C. Its progress is on stderr: on a
+// terminal a line that changes, otherwise a line from time to time.
+Result<Json> watch(Session& session, Json bulk) {
+  catch_interrupts();
+  const std::string id = text_of(bulk, "id");
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const Clock& clock = session.clock;
+  std::string lack, news, held;
+  std::optional<Error> lost;
+  BootMs moved{}, shown = clock.boot();
+  const auto show = [&] {
+    const std::string line = one_line(text_of(bulk, "action")) + ": " + progress_of(bulk);
+    if (terminal) {
+      std::fputs(("\r" + line + "\x1b[K").c_str(), stderr);
+    } else if (clock.boot() - shown >= kBetweenLines) {
+      tell(line);
+      shown = clock.boot();
+    }
+  };
+  while (is_running(bulk) && interrupted == 0) {
+    show();
+    if (clock.boot() - moved >= kBetweenLines) {
+      tell_if_new(lack, lack_of_sidecars(session));
+      moved = clock.boot();
+    }
+    std::this_thread::sleep_for(kLook);
+    auto now = session.api->get(bulk_path(id));
+    if (!now) {
+      lost = now.error();
+      break;
+    }
+    tell_if_new(news, one_line(news_of(bulk, *now)));
+    if (part_of(*now, "done") != part_of(bulk, "done")) moved = clock.boot();
+    bulk = *std::move(now);
+    tell_if_new(held, held_of(bulk),
+                fmt::format("{} not sent yet:", number_of(part_of(bulk, "outcomes"), "not_yet_sent")));
+  }
+  show();
+  if (terminal) tell("");
+  if (interrupted != 0) return control_bulk(session, id, "pause");  // also one that was lost
+  if (lost) return tl::unexpected(*std::move(lost));
+  return bulk;
+}
+
+// "redrive 7 tasks (--cause 9f2c41d07ab3: CardError: card declined)"
+std::string summary_of(Session& session, const Json& bulk) {
+  const std::int64_t total = number_of(bulk, "total");
+  return fmt::format("{} {} {} ({})", one_line(text_of(bulk, "action")), total, total == 1 ? "task" : "tasks",
+                     one_line(tasks_of(session, bulk)));
+}
+
+// How many tasks match, and what a person is told before a redrive.
+Result<Json> dry_run(Session& session, Json request, const std::string& by = {}) {
+  request["dry_run"] = true;
+  if (!by.empty()) request["by"] = by;
+  return session.api->post("/v1/bulks", request);
+}
+
+// Asks before anything is stored: a prompt can be left by Ctrl-C, or by closing the terminal. Then no more
+// tasks are taken than were confirmed.
+void confirm(Session& session, const Json& counted, const Json& filter, Json& request) {
+  const std::int64_t total = number_of(counted, "count");
+  if (total == 0) return;
+  const bool more = flag_of(counted, "or_more");
+  const Json shown = {{"action", request["action"]}, {"filter", filter}, {"total", total}};
+  if (!says_yes((more ? "at least: " : "") + summary_of(session, shown) + "? [y/N] "))
+    throw Failed(kUserError, "nothing was changed");
+  if (!more) request["limit"] = total;
+}
+
+int print_matching(const Json& counted, const Json& filter) {
+  const std::int64_t total = number_of(counted, "count");
+  print(fmt::format("{}{} {} ({}): nothing was changed\n", flag_of(counted, "or_more") ? "at least " : "",
+                    total, total == 1 ? "task matches" : "tasks match", one_line(filter_flags(filter))));
+  if (counted.contains("by")) print("\n" + counts_text(counted));
+  return kSuccess;
+}
+
+// What cannot be sent, and what may be too old to be wanted.
+void tell_notes(const Json& counted) {
+  if (const auto left_out = number_of(counted, "without_body"); left_out > 0)
+    tell(fmt::format("rung: {} left out: the database has no body of {}; `rung show` says where it is",
+                     left_out == 1 ? "1 task is" : fmt::format("{} tasks are", left_out),
+                     left_out == 1 ? "it" : "them"));
+  for (const Json& one : part_of(counted, "expired"))
+    tell(one_line(fmt::format("rung: {} of queue {} first failed more than {} ago (give_up.after)",
+                              number_of(one, "tasks"), text_of(one, "queue"),
+                              levels::format_duration(Ms{number_of(one, "after_ms")}))));
+}
+
+// `counted`: what matched. Of a redrive for which nothing is left, another one has the tasks.
+int report_none(Session& session, const Json& counted, const Json& ended) {
+  if (const std::int64_t taken = number_of(counted, "count"); taken > 0)
+    throw Failed(kUserError, fmt::format("the {} matching {} in a redrive that is running or paused: "
+                                         "rung bulk list; rung bulk resume or abort BULK",
+                                         taken, taken == 1 ? "task is" : "tasks are"));
+  const Json& filter = part_of(ended, "filter");
+  print_answer(ended,
+               [&](const Json&) { return "no tasks match (" + one_line(filter_flags(filter)) + ")\n"; });
+  suggest_queue(session, text_of(filter, "queue"));
+  return kSuccess;
+}
+
+int print_result(const Json& bulk) {
+  if (given().json) print_json(bulk);
+  const std::string state = text_of(bulk, "state"), id = bulk_name(bulk), at = progress_of(bulk);
+  if (state == "done") {
+    // As with a single id: an error if every task was refused.
+    const std::int64_t done = number_of(bulk, "done");
+    if (done > 0 && number_of(bulk, "refused") == done) return report_error(kUserError, outcome_of(bulk));
+    if (!given().json) print(outcome_of(bulk) + "\n");
+    return kSuccess;
+  }
+  if (state == "stopped") {
+    report_error(kUserError,
+                 fmt::format("bulk {} stopped at {}: {}", id, at, text_of(bulk, "stopped_because")));
+    return report_error(kUserError, "once that is mended: " + rest_of(bulk));
+  }
+  if (state == "aborted") return report_error(kUserError, fmt::format("bulk {} was aborted at {}", id, at));
+  return report_error(
+      kUserError,
+      fmt::format("paused at {0}: `rung bulk resume {1}` resumes it, `rung bulk abort {1}` ends it", at, id));
+}
+
+// Shows its progress until it has ended or is paused, and says if no sidecar runs. Ctrl-C pauses it.
+int watch_bulk(Session& session, Json bulk) {
+  const std::string id = bulk_name(bulk);
+  auto ended = watch(session, std::move(bulk));
+  if (ended) return print_result(*ended);
+  const int code = report_error(ended.error());
+  tell(fmt::format("rung: bulk {0} goes on on the server: `rung bulk pause {0}` pauses it", id));
+  return code;
+}
+
+// The conditions of its filter.
+std::vector<Field> bulk_filter(BulkAction action) {
+  // rung finish has an --error for something else.
+  return params_of("listTasks", {"sort", "count", "by", is_finish(action) ? "error" : ""});
+}
+
+// "rate", "limit", "canary" and others of its request.
+std::vector<Field> bulk_fields(BulkAction action) {
+  std::vector<Field> fields(std::begin(kBulk), std::end(kBulk));
+  if (action == BulkAction::redrive) fields.insert(fields.end(), std::begin(kCare), std::end(kCare));
+  return fields;
+}
+
+void add_bulk_options(CLI::App& c, BulkAction action) {
+  add_fields(c, bulk_filter(action), "Which tasks");
+  add_flag(c, "-y,--yes", "With a filter: do not ask for confirmation");
+  CLI::Option& dry = add_flag(c, "--dry-run,--count", "With a filter: only count the tasks");
+  add_count_by(c)->needs(&dry);
+  add_fields(c, kBulk);
+  if (action == BulkAction::redrive) add_fields(c, kCare, "How carefully");
+}
+
+// Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and watches.
+// `request`: for POST /v1/bulks; the filter and the fields are added.
+int make_bulk(const CLI::App& c, BulkAction action, Json request) {
+  const bool yes = is_on(c, "--yes"), dry = is_on(c, "--dry-run");
+  if (!dry && !yes && !can_ask())
+    throw Failed(kUserError,
+                 "changing many tasks needs confirmation, and there is no terminal: use --yes (--dry-run "
+                 "only counts)");
+  Session session(value_of(c, "--queue"));
+  NewBulk asked;
+  asked.action = action;
+  asked.filter = api::filter_of(read_params(c, bulk_filter(action), session.now));
+  request["action"] = to_word(action);
+  request["filter"] = api::filter_json(of_bulk(asked));
+  read_fields(c, bulk_fields(action), session.now, request);
+  if (request.erase("careful") > 0) {
+    Json careful = {{"canary", 10}, {"rate", 100}, {"stop_on_failures", "5%"}};
+    careful.update(request);
+    request = std::move(careful);
+  }
+  Json shown = request["filter"], counted;
+  if (request.contains("limit")) shown["limit"] = dump(request["limit"]);
+  if (action == BulkAction::redrive || dry || !yes) {
+    auto answer = dry_run(session, request, value_of(c, "--by"));
+    if (!answer && (dry || !yes || !answer.error().is_transient())) throw Failed(answer.error());
+    if (!answer) tell("rung: what has expired is not known: " + one_line(answer.error().message));
+    if (answer) counted = *std::move(answer);
+    tell_notes(counted);
+    if (dry && given().json) return print_json(counted);
+    if (dry) return print_matching(counted, shown);
+    if (!yes) confirm(session, counted, shown, request);
+  }
+  Json made = need(session.api->post("/v1/bulks", request));
+  if (number_of(made, "total") == 0)
+    return report_none(session, action == BulkAction::redrive ? counted : Json(),
+                       need(control_bulk(session, text_of(made, "id"), "abort")));
+  tell(fmt::format("rung: {}, bulk {}", summary_of(session, made), bulk_name(made)));
+  return watch_bulk(session, std::move(made));
+}
+
+// ----------------------------------------------------------------------------------------- of some, by ids
 
 constexpr Field kReason{"reason", Is::reason, "TEXT", "Why; recorded in the task's audit"};
 constexpr Field kReasonToo{"reason", Is::reason, "TEXT",
@@ -175,8 +495,6 @@ void add_action(CLI::App& app, BulkAction action, const char* summary, const std
 }
 
 int redrive(const CLI::App& c) {
-  if (ids_of(c).empty() && is_on(c, "--include-replaced"))
-    throw Failed(kUserError, "--include-replaced needs retry-ids, not a filter");
   Json elsewhere = Json::object();
   read_fields(c, kTarget, EpochMs{}, elsewhere);
   return change_any(c, kRedrive, {"redrive"}, BulkAction::redrive, elsewhere);
@@ -189,11 +507,9 @@ void add_redrive(CLI::App& app) {
       "  rung redrive 249107395289088\n"
       "  rung redrive --queue orders --error timeout          parked tasks, by a filter\n"
       "  rung redrive --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n"
-      "  rung redrive --queue orders --dry-run --by error_type\n"
       "  rung redrive --cause 9f2c41d07ab3 --careful\n"
       "  rung redrive --cause 9f2c41d07ab3 --canary 10 --watch 2m --ramp --rate 100 --stop-on-failures "
       "5%\n"
-      "  rung redrive --queue orders --state awaiting         deliveries whose silence is held open\n"
       "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
       "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new\n"
       "A presumed success can be sent again, too; a reported one only with --include-reported.",
@@ -201,6 +517,7 @@ void add_redrive(CLI::App& app) {
   c.alias("retry");
   add_fields(c, kTarget, "Where to");
   c.get_option("--to-queue")->excludes("--to-exchange")->excludes("--to-routing-key");
+  c.get_option("--include-replaced")->needs("ID");
 }
 
 void add_reschedule(CLI::App& app) {
@@ -222,18 +539,10 @@ void add_reschedule(CLI::App& app) {
 }
 
 int finish(const CLI::App& c) {
-  const auto has = [&c](const char* flag) { return c.count(flag) > 0; };
-  const bool succeeded = has("--succeeded"), by_ids = !ids_of(c).empty();
-  for (const char* flag : {"--error", "--include-reported"}) {
-    if (succeeded && has(flag))
-      throw Failed(kUserError, flag + std::string(" needs --failed, not --succeeded"));
-  }
-  if (!by_ids && (has("--attempt") || has("--executor")))
-    throw Failed(kUserError, "--attempt and --executor need retry-ids, not a filter");
-  if (!by_ids && has("--error"))
-    throw Failed(kUserError, "--error needs retry-ids; with a filter, --reason is the error text, too");
+  const bool succeeded = c.count("--succeeded") > 0;
   return change_any(
-      c, kFinish, {"finish", {{"result", succeeded ? "succeeded" : "failed"}}, succeeded || has("--attempt")},
+      c, kFinish,
+      {"finish", {{"result", succeeded ? "succeeded" : "failed"}}, succeeded || c.count("--attempt") > 0},
       succeeded ? BulkAction::succeed : BulkAction::fail);
 }
 
@@ -253,9 +562,13 @@ void add_finish(CLI::App& app) {
       "With a filter and no --state: only deliveries whose silence is held open.",
       kFinish, BulkAction::fail, finish);
   CLI::Option_group& how = *c.add_option_group("how");
-  add_flag(how, "--succeeded", "The attempt succeeded").disable_flag_override();
+  CLI::Option& succeeded = *add_flag(how, "--succeeded", "The attempt succeeded").disable_flag_override();
   add_flag(how, "--failed", "The attempt failed: next level, or parked").disable_flag_override();
   how.require_option(1);
+  for (const char* of_failure : {"--error", "--include-reported"})
+    succeeded.excludes(c.get_option(of_failure));
+  // With a filter, --reason is the error text, too.
+  for (const char* of_one : {"--error", "--attempt", "--executor"}) c.get_option(of_one)->needs("ID");
 }
 
 }  // namespace
@@ -263,7 +576,6 @@ void add_finish(CLI::App& app) {
 void add_changes(CLI::App& app) {
   add_action(app, BulkAction::cancel, "Cancels scheduled tasks: they are not sent again",
              "Examples:\n"
-             "  rung cancel 249107395289088\n"
              "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
              "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
              "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.",
@@ -282,6 +594,135 @@ void add_changes(CLI::App& app) {
              kReason);
   add_redrive(app);
   add_finish(app);
+}
+
+// ---------------------------------------------------------------------------------------------- rung bulk
+
+namespace {
+
+std::string bulks_text(Session& session, const Json& page) {
+  using enum Table::Align;
+  Table table({{"BULK", right, 0, 0, text_cell("id")},
+               {"ACTION", left, 0, 0, text_cell("action")},
+               {"STATE", left, 0, 0, text_cell("state")},
+               {"DONE", right, 0, 0, text_cell("done")},
+               {"TOTAL", right, 0, 0, text_cell("total")},
+               {"REFUSED", right, 0, 0, text_cell("refused")},
+               {"CREATED", left, 0, 0, time_cell("created_at", session.now)},
+               {"WHO", left, 0, 0, text_cell("who")},
+               {"RUNNER", left, 0, 0, text_cell("runner")},
+               {"FILTER", left, 0, 0, [&](const Json& bulk) { return tasks_of(session, bulk); }}},
+              part_of(page, "bulks"));
+  return (table.empty() ? "no bulks yet\n" : table.str()) + more_text("more bulks", page);
+}
+
+std::string show_text(Session& session, Json bulk) {
+  Json& outcomes = bulk["outcomes"];
+  Json held = Json::array();
+  for (const Json& gate : part_of(outcomes, "held")) held.push_back(held_text(gate));
+  if (outcomes.is_object()) outcomes.erase("held");
+  bulk["held"] = std::move(held);
+  if (text_of(bulk, "state") == "stopped") bulk["the_rest"] = rest_of(bulk);
+  bulk["filter"] = tasks_of(session, bulk);
+  return facts_text(bulk, session.now);
+}
+
+// Pause, resume and abort; `to`: the state that it leads to. A bulk that has ended does not change, which is
+// an error.
+int control(const std::string& id, const std::string& action, const std::string& to, const Json& request,
+            bool detach) {
+  Session session;
+  const bool put_back = request.contains("put_back");
+  const Json b = need(control_bulk(session, id, action, request));
+  const std::string state = text_of(b, "state");
+  if (state == to && action == "resume" && !detach) return watch_bulk(session, b);
+  if (given().json) print_json(b);
+  if (state != to && !put_back)
+    throw Failed(kUserError, fmt::format("bulk {} has already ended: it is {}", id, state));
+  if (given().json) return kSuccess;
+  print(fmt::format("bulk {} is {} at {}\n", id, one_line(state), progress_of(b)));
+  if (action != "abort") return kSuccess;
+  const auto after = session.api->get("/v1/bulks/" + id);
+  const std::int64_t unsent = after ? number_of(part_of(*after, "outcomes"), "not_yet_sent") : 0;
+  if (unsent == 0) return kSuccess;
+  print(fmt::format("{} of its tasks are scheduled, and still go out", unsent));
+  if (text_of(b, "action") == "redrive")
+    print(fmt::format(": `rung bulk abort {} --put-back` parks them again", id));
+  print("\n");
+  return kSuccess;
+}
+
+// Adds a command for one bulk, which runs `run(id)`.
+CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& summary,
+                  const std::string& footer,
+                  const std::function<int(const std::string& id, const CLI::App& command)>& run) {
+  CLI::App& c = add_command(bulk, name, summary, footer,
+                            [run](const CLI::App& command) { return run(value_of(command, "ID"), command); });
+  add_text(c, "ID", "The bulk's id, as listed by rung bulk list", "INT")
+      .required()
+      ->check(CLI::TypeValidator<std::int64_t>(""));
+  return c;
+}
+
+}  // namespace
+
+void add_bulk(CLI::App& app) {
+  CLI::App& bulk = add_command(
+      app, "bulk", "Shows, pauses, resumes or aborts changes of many tasks",
+      "rung cancel, discard, fire, redrive and finish create a bulk when given a filter; so does the HTTP "
+      "API.\n"
+      "\nExamples:\n"
+      "  rung bulk list\n"
+      "  rung bulk resume 7",
+      {});
+  bulk.require_subcommand(1);
+
+  CLI::App& all =
+      add_command(bulk, "list", "Lists bulks, newest first", "Examples:\n  rung bulk list --limit 5",
+                  [](const CLI::App& c) {
+                    Session session("", ConfigFor::reading);
+                    return print_answer(read_page_of(c, session, "/v1/bulks", {}, "bulks"),
+                                        [&](const Json& bulks) { return bulks_text(session, bulks); });
+                  });
+  add_page(all, 20);
+  add_one(bulk, "show", "Shows one bulk in detail", "Examples:\n  rung bulk show 7",
+          [](const std::string& id, const CLI::App&) {
+            Session session("", ConfigFor::reading);
+            return print_answer(need(session.api->get("/v1/bulks/" + id)),
+                                [&](const Json& one) { return show_text(session, one); });
+          });
+
+  // What each of these takes besides the reason.
+  static constexpr Field kPutBack{
+      "put_back", Is::flag, "",
+      "Of a redrive, also one that has ended: park what it has made due and is not sent yet"};
+  static constexpr Field kRate{"rate", Is::real, "N", "New rate, in tasks per second", "", 0.01, 1e6};
+  const auto add_control = [&](const std::string& action, const char* to, const char* summary,
+                               const char* footer, std::vector<Field> fields) -> CLI::App& {
+    fields.push_back(kReason);
+    CLI::App& c = add_one(
+        bulk, action, summary, footer, [action, to, fields](const std::string& id, const CLI::App& command) {
+          Json request = Json::object();
+          read_fields(command, fields, EpochMs{}, request);
+          return control(id, action, to, request, action == "resume" && is_on(command, "--detach"));
+        });
+    add_fields(c, fields);
+    return c;
+  };
+  add_control("pause", "paused", "Pauses a bulk, wherever it runs",
+              "Examples:\n  rung bulk pause 7 --reason \"the shop is down\"", {});
+  add_control("abort", "aborted", "Ends a bulk; tasks already changed stay changed",
+              "Examples:\n"
+              "  rung bulk abort 7\n"
+              "  rung bulk abort 7 --put-back         what is not sent yet is parked again",
+              {kPutBack});
+  CLI::App& resume = add_control("resume", "running", "Resumes a bulk and watches it",
+                                 "Examples:\n"
+                                 "  rung bulk resume 7\n"
+                                 "  rung bulk resume 7 --rate 100\n"
+                                 "  rung bulk resume 7 --detach           without watching it",
+                                 {kRate});
+  add_flag(resume, "--detach", "Do not watch it");
 }
 
 }  // namespace rung::cli

@@ -19,6 +19,8 @@ namespace rung::cli {
 namespace {
 
 constexpr Field kEdit[] = {
+    {"set_headers", Is::pairs, "NAME=VALUE",
+     "Add or change a header; can be repeated. A number or true/false keeps its type", "--set-header"},
     {"unset_headers", Is::list, "NAME", "Remove a header; can be repeated", "--unset-header"},
     {"reason", Is::reason, "TEXT", "Why; recorded in the task's audit"}};
 
@@ -42,14 +44,9 @@ Json request_of(const CLI::App& c, const Json& message) {
   read_fields(c, kEdit, EpochMs{}, body);
   const std::string file = value_of(c, "--body");
   if (!file.empty()) body["body_base64"] = api::to_base64(read_bytes(file));
-  for (const std::string& pair : c.get_option("--set-header")->results()) {
-    const auto equals = pair.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw Failed(kUserError, "--set-header: '" + pair + "' is not NAME=VALUE");
-    const std::string name = pair.substr(0, equals);
-    if (!is_utf8(pair)) throw Failed(kUserError, "--set-header: '" + clean_utf8(name, 60) + "' is not UTF-8");
-    body["set_headers"][name] =
-        value_like(part_of(part_of(message, "headers"), name), pair.substr(equals + 1));
+  if (body.contains("set_headers")) {
+    for (const auto& [name, value] : body["set_headers"].items())
+      value = value_like(part_of(part_of(message, "headers"), name), value.get<std::string>());
   }
   return body;
 }
@@ -74,29 +71,23 @@ bool confirmed(const Json& task, const Json& message, const Json& request) {
                               one_line(destination(task)), one_line(text_of(task, "retry_id"))));
 }
 
-// `task`: the new one, or the original.
-int tell(Session& session, const std::string& id, const char* result, const std::string& reason,
-         const Json& task) {
-  const bool good = std::string_view(result) != "refused";
-  if (given().json) print_json(result_json(good ? text_of(task, "retry_id") : "", result, reason, task));
-  if (!good) throw Failed(task.is_null() ? kNotFound : kUserError, id + ": " + reason);
-  if (!given().json) print(changed_line(session, text_of(task, "retry_id"), task, reason));
-  return kSuccess;
-}
-
 int send(Session& session, const std::string& id, const Json& task, const Json& request) {
   if (auto now = session.api->now()) session.now = *now;
   const Answer answer = need(session.api->call("POST", path_of(task) + "/edit", &request, false));
-  if (answer.status == 201) return tell(session, id, "created", "", answer.json);
-  if (answer.good())
-    return tell(session, id, "duplicate",
-                "it was replaced by task " + text_of(answer.json, "retry_id") + " already, with this message",
-                answer.json);
+  if (answer.good()) {
+    const std::string copy = text_of(answer.json, "retry_id");
+    const bool made = answer.status == 201;
+    return tell_result(
+        session, result_json(copy, made ? "created" : "duplicate",
+                             made ? "" : "it was replaced by task " + copy + " already, with this message",
+                             answer.json));
+  }
   if (!part_of(answer.json, "errors").empty()) throw Failed(error_of(answer));
   const auto original = session.api->get(path_of(task));
   if (!original && original.error().kind != Error::Kind::not_found) throw Failed(original.error());
   const std::string why = answer.status == 404 ? std::string(kNoSuchTask) : answer.text("detail");
-  return tell(session, id, "refused", why, original ? *original : Json());
+  if (given().json) print_json(result_json("", "refused", why, original ? *original : Json()));
+  throw Failed(original ? kUserError : kNotFound, id + ": " + why);
 }
 
 int edit(const CLI::App& c) {
@@ -129,9 +120,6 @@ void add_edit(CLI::App& app) {
       edit);
   add_text(c, "ID", "A retry-id or message-id, as listed by rung list").required();
   add_text(c, "--body", "The new body is in this file; - is stdin", "FILE");
-  add_text(c, "--set-header",
-           "Add or change a header; can be repeated. A number or true/false keeps its type", "NAME=VALUE")
-      .take_all();
   add_fields(c, kEdit);
   add_flag(c, "-y,--yes", "Do not ask for confirmation on a terminal");
 }

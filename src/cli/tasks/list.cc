@@ -19,7 +19,7 @@ Table make_table(const std::string& queue, EpochMs now) {
   const bool utc = time_style() == TimeStyle::utc;
   const auto state = [](const Json& t) {
     const char* body = part_of(t, "body_stored") == false ? ", no body" : "";
-    return Table::Cell(text_of(t, "state") + body, colour_of(state_of(t)));
+    return text_of(t, "state") + body;
   };
   const auto level = [](const Json& t) {
     return fmt::format("{}/{}", number_of(t, "level"), number_of(t, "levels"));
@@ -28,10 +28,6 @@ Table make_table(const std::string& queue, EpochMs now) {
     const auto failed = time_of(t, "first_failed_at");
     return age(failed ? *failed : time_of(t, "created_at").value_or(now), now);
   };
-  const auto message_id = [](const Json& t) {
-    const std::string id = text_of(t, "message_id");
-    return id.empty() ? "-" : shorten(one_line(id), 36);
-  };
   const auto error = [](const Json& t) { return error_line("", text_of(t, "last_error")); };
   std::vector<Table::Column> columns = {
       {"RETRY-ID", left, 0, 0, text_cell("retry_id")},
@@ -39,11 +35,11 @@ Table make_table(const std::string& queue, EpochMs now) {
       {"KIND", left, 0, 4, text_cell("kind")},
       {"STATE", left, 0, 0, state},
       {"LEVEL", right, 0, 2, level},
-      {"RETRIES", right, 0, 3, number_cell("attempt")},
+      {"RETRIES", right, 0, 3, text_cell("attempt")},
       {"DUE", left, 0, 0, [now](const Json& t) { return due_cell(t, now); }},
       {utc ? "SINCE" : "AGE", right, 0, 1, since},
-      {"VER", right, 0, 5, number_cell("version")},
-      {"MESSAGE-ID", left, 10, 0, message_id},
+      {"VER", right, 0, 5, text_cell("version")},
+      {"MESSAGE-ID", left, 10, 0, text_cell("message_id")},
       {"LAST ERROR", left, 0, 0, error}};
   if (!queue.empty()) columns.erase(columns.begin() + 1);
   return Table(std::move(columns));
@@ -52,7 +48,6 @@ Table make_table(const std::string& queue, EpochMs now) {
 // Prints all pages with --all, otherwise one. JSON is one document over all pages.
 int print_pages(Session& session, const CLI::App& c, std::span<const Field> fields,
                 const std::string& queue) {
-  const Terminal terminal = Terminal::of_stdout();
   const Parameters parameters = read_params(c, fields, session.now);
   const bool all = is_on(c, "--all-pages");
   std::string next = value_of(c, "--cursor");
@@ -69,7 +64,7 @@ int print_pages(Session& session, const CLI::App& c, std::span<const Field> fiel
       if (given().json) print((first ? "\n" : ",\n") + dump(task, false));
       first = false;
     }
-    if (!table.empty()) print(table.str(terminal));
+    if (!table.empty()) print(table.str());
   } while (all && !next.empty());
   if (given().json) {
     print("\n],\"next\":" + dump(api::text_or_null(next)) + "}\n");
@@ -101,25 +96,15 @@ int print_count(Session& session, const CLI::App& c, std::span<const Field> fiel
 }  // namespace
 
 void add_list(CLI::App& app) {
-  static constexpr Field kSort{
-      "sort", Is::word,
-      "TEXT", "newest (as without it) or oldest: by the time received; due: the next due first",
-      "",     0,
-      0,      kWords<Filter::Order>};
-  std::vector<Field> fields = conditions();
-  fields.push_back(kSort);
+  const std::vector<Field> fields = params_of("listTasks", {"count", "by"});
   CLI::App& c = add_command(
       app, "list", "Lists tasks, newest first",
       "Examples:\n"
       "  rung list --state parked --queue orders\n"
       "  rung list --due-before 10m            tasks due in the next ten minutes\n"
-      "  rung list --error timeout --created-after 1h\n"
-      "  rung list --state parked,scheduled --sort oldest\n"
       "  rung list --correlation-id 4711       also --header tenant=acme, if index_headers lists tenant\n"
-      "  rung list --error '/HTTP (429|503)/' --first-failed-after 2h\n"
       "  rung list --state parked --count --by error_type\n"
       "  rung list --sort due --watch          refreshed every 2 s\n"
-      "  rung list --kind delay --tag order.close\n"
       "  rung list --all-pages --json | jq -r '.tasks[].retry_id'\n"
       "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
       [fields](const CLI::App& command) {
@@ -128,8 +113,7 @@ void add_list(CLI::App& app) {
           return print_tasks(session, command, fields, value_of(command, "--queue"));
         });
       });
-  add_fields(c, conditions(), "Which tasks");
-  add_fields(c, {&kSort, 1});
+  add_fields(c, fields, "Which tasks");
   add_page(c);
   CLI::Option* all = add_flag(c, "--all-pages,--all", "All pages").excludes("--limit");
   CLI::Option* count = add_flag(c, "--count", "Print only the number of tasks").excludes(all);

@@ -11,7 +11,6 @@
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/hex.h"
-#include "src/core/base/time.h"
 
 namespace rung::cli {
 namespace {
@@ -37,42 +36,28 @@ Json change(Session& session, const std::string& queue, const char* action, cons
 int pause(const CLI::App& c) {
   const std::string queue = value_of(c, "QUEUE");
   Session session(queue);
-  print_answer(change(session, queue, "/pause", c, kPause), [&](const Json& made) {
-    const auto until = time_of(made, "until");
-    const std::string reason = text_of(made, "reason");
-    return one_line(queue + " is paused " +
-                    (until ? "until " + format_utc(*until) + " UTC" : "until it is resumed") + " by " +
-                    text_of(made, "by") + (reason.empty() ? "" : " (" + reason + ")")) +
-           "\n";
-  });
+  print_answer(change(session, queue, "/pause", c, kPause),
+               [](const Json& made) { return one_line(held_text(made)) + "\n"; });
   if (!given().json) suggest_queue(session, queue);
   return kSuccess;
 }
 
-// "orders flows again, after 2h: ended the retry-after (task 4711 asked for 10m)"
+// "orders: the pause and the retry after have ended, after 2h (task 4711 asked for 10m); queue orders: ..."
 std::string resumed_text(const std::string& queue, const Json& resumed) {
-  const Json& ended = part_of(resumed, "ended");
-  const auto has = [&](const char* what) {
-    return std::find(ended.begin(), ended.end(), what) != ended.end();
-  };
-  const std::string held = text_of(resumed, "held_by");
-  const bool pause = has("pause"), retry_after = has("retry_after");
-  if (!pause && !retry_after) {
-    if (has("breaker_wait")) return "the wait of a breaker has ended: " + held;
-    if (held.empty()) return "nothing to do: " + queue + " is not paused";
-    const std::string probe =
-        text_of(resumed, "state") == "breaker_open" ? ", or now: rung resume " + queue + " --probe" : "";
-    return "nothing to do: " + queue + " is not paused by a person: " + held + ". This ends by itself" +
-           probe;
+  const std::string held = text_of(resumed, "held_by"), retry_after = text_of(resumed, "retry_after");
+  const auto since = time_of(resumed, "since"), until = time_of(resumed, "until");
+  std::string ended;
+  for (const Json& what : part_of(resumed, "ended")) {
+    std::string word = what.is_string() ? what.get<std::string>() : "";
+    std::ranges::replace(word, '_', ' ');
+    ended += (ended.empty() ? "the " : " and the ") + word;
   }
-  const EpochMs since = time_of(resumed, "since").value_or(EpochMs{});
-  std::string text =
-      fmt::format("{}, after {}", held.empty() ? queue + " flows again" : queue + " is not paused any more",
-                  humanise(time_of(resumed, "until").value_or(since) - since));
-  if (retry_after)
-    text += fmt::format(": ended {}the retry-after ({})", pause ? "the pause and " : "",
-                        text_of(resumed, "retry_after"));
-  return held.empty() ? text : text + "; but " + held;
+  std::string text = ended.empty() ? "nothing to do: " + queue + " is not paused by a person"
+                                   : queue + ": " + ended + " ended";
+  if (since && until) text += ", after " + humanise(*until - *since);
+  if (!retry_after.empty()) text += " (" + retry_after + ")";
+  if (!held.empty()) text += "; " + held;
+  return text_of(resumed, "state") == "breaker_open" ? text + ": `rung resume --probe` tries one now" : text;
 }
 
 int resume(const CLI::App& c) {
@@ -82,29 +67,9 @@ int resume(const CLI::App& c) {
                       [&](const Json& ended) { return one_line(resumed_text(queue, ended)) + "\n"; });
 }
 
-// "-" if the end is not known in advance: a rate limit has none, and a half-open breaker closes when its
-// probes succeed.
-std::string end_cell(const Json& gate, EpochMs now) {
-  const std::string state = text_of(gate, "state");
-  if (state == "rate_limited" || state == "breaker_half_open") return "-";
-  if (const auto until = time_of(gate, "until")) return relative(*until, now);
-  return state == "paused" ? "until resumed" : "-";
-}
-
-std::string attached_cell(const Json& gate) {
-  const Json& attached = part_of(gate, "attached");
-  return !attached.is_boolean() ? "-" : attached.get<bool>() ? "yes" : "no";
-}
-
 std::string queues_table(const Json& queues, EpochMs now) {
   using enum Table::Align;
   if (queues.empty()) return "no queue has open tasks, is held back or attached\n";
-  const auto state = [](const Json& gate) {
-    QueueGate shown;
-    shown.state = text_of(gate, "state");
-    const bool flows = shown.state == "flowing" && number_of(gate, "unread") == 0;
-    return Table::Cell(api::state_text(shown), flows ? Colour::green : Colour::yellow);
-  };
   const auto reason = [](const Json& gate) {
     const std::int64_t unread = number_of(gate, "unread");
     if (const std::string why = text_of(gate, "reason"); !why.empty() || unread == 0)
@@ -112,13 +77,13 @@ std::string queues_table(const Json& queues, EpochMs now) {
     return fmt::format("no consumer: {} wait in it", unread);
   };
   Table table({{"QUEUE", left, 12, 0, text_cell("queue")},
-               {"STATE", left, 0, 0, state},
+               {"STATE", left, 0, 0, text_cell("state")},
                {"SINCE", left, 0, 3, time_cell("since", now)},
-               {"UNTIL", left, 0, 0, [now](const Json& gate) { return end_cell(gate, now); }},
-               {"WAITING", right, 0, 0, number_cell("waiting")},
+               {"UNTIL", left, 0, 0, time_cell("until", now)},
+               {"WAITING", right, 0, 0, text_cell("waiting")},
                {"NEXT", left, 0, 2, time_cell("next_due_at", now)},
-               {"PARKED", right, 0, 0, number_cell("parked")},
-               {"ATTACHED", left, 0, 0, attached_cell},
+               {"PARKED", right, 0, 0, text_cell("parked")},
+               {"ATTACHED", left, 0, 0, text_cell("attached")},
                {"BY", left, 8, 1, text_cell("by")},
                {"REASON", left, 0, 0, reason}},
               queues);

@@ -128,14 +128,12 @@ int submit_one(const CLI::App& c) {
   const Submitted& result = results.front();
   if (result.wrong) throw Failed(kUserError, result.reason);
   const Json task = result.id.empty() ? Json() : need(session.api->get("/v1/tasks/" + result.id));
-  if (given().json) {
-    print_json(result_json(result.id, result.result, result.reason, task));
-    return result.good() ? kSuccess : kUserError;
-  }
-  if (!result.good()) throw Failed(kUserError, result.reason);
+  const Json told = result_json(result.id, result.result, result.reason, task);
   if (auto now = session.api->now()) session.now = *now;
-  print(changed_line(session, result.id, task, result.reason));
-  return kSuccess;
+  if (result.good()) return tell_result(session, told);
+  if (!given().json) throw Failed(kUserError, result.reason);
+  print_json(told);
+  return kUserError;
 }
 
 // -------------------------------------------------------------------------------------- many, by JSON lines
@@ -221,17 +219,6 @@ int submit_lines(const std::string& path) {
   return totals.wrong > 0 ? kUserError : kSuccess;
 }
 
-int submit_messages(const CLI::App& c) {
-  const std::string lines = value_of(c, "--jsonl");
-  std::string other = given_of(c, kSubmit);
-  for (const char* flag : {"--body", "--file"}) {
-    if (c.count(flag) > 0) other = flag;
-  }
-  if (!lines.empty() && !other.empty())
-    throw Failed(kUserError, other + " cannot be combined with --jsonl: set it in each line");
-  return lines.empty() ? submit_one(c) : submit_lines(lines);
-}
-
 }  // namespace
 
 void add_submit(CLI::App& app) {
@@ -246,11 +233,19 @@ void add_submit(CLI::App& app) {
       "\"30m\", \"body\": {}}.\n"
       "Repeating a --message-id with the same content returns the same task; with different content: exit "
       "code 1.",
-      submit_messages);
+      [](const CLI::App& command) {
+        const std::string lines = value_of(command, "--jsonl"), other = given_of(command, kSubmit);
+        if (lines.empty()) return submit_one(command);
+        if (!other.empty())
+          throw Failed(kUserError, other + " cannot be combined with --jsonl: set it in each line");
+        return submit_lines(lines);
+      });
   add_fields(c, kSubmit);
   CLI::Option& body = add_text(c, "--body", "The body, as text");
   add_text(c, "--file", "Read the body from this file; - is stdin", "FILE").excludes(&body);
-  add_text(c, "--jsonl", "Submit many tasks: one JSON object per line; - is stdin", "FILE");
+  add_text(c, "--jsonl", "Submit many tasks: one JSON object per line; - is stdin", "FILE")
+      .excludes(&body)
+      ->excludes("--file");
 }
 
 }  // namespace rung::cli

@@ -63,7 +63,7 @@ TEST_F(Tasks, ShowPrintsTheBody) {
   odd.message = message;
   insert(odd);
   const std::string odd_id = odd.task.id.str();
-  EXPECT_THAT(rung({"show", odd_id, "--body"}).out, HasSubstr("\n\n\\xff\\x00[\\x1b\n"));
+  EXPECT_THAT(rung({"show", odd_id, "--body"}).out, HasSubstr("\n\n\uFFFD\\x00[\\x1b\n"));
   EXPECT_EQ(rung({"show", odd_id, "--raw"}).out, message->body);
   EXPECT_EQ(rung_json({"show", odd_id, "--body"})["body_base64"], "/wBbGw==");
 }
@@ -191,7 +191,7 @@ TEST_F(Changes, WhatWasDoneIsToldAlsoWhereTheRowCannotBeReadAgain) {
   const Ran ran = rung({"cancel", id.str()});
   db.exec("RENAME TABLE away TO rung_nodes");
   EXPECT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr(id.str() + "  cancelled before its first retry"));
+  EXPECT_THAT(ran.out, HasSubstr(id.str() + "  cancelled: level 1 of 9"));
   EXPECT_EQ(state_of(id), State::cancelled);
 }
 
