@@ -140,7 +140,7 @@ std::string unread_among(const std::vector<SentTask>& sent, const AttachmentReco
 struct BulkVerdict {
   enum class Go : std::uint8_t { on, passed, wait, stop };
   Go go = Go::on;        // passed: its canary has succeeded, the others follow
-  std::string why = {};  // of wait and stop: for people
+  std::string why = {};  // of stop: for people
 };
 
 // The tasks it freezes: those that match its filter; if that names no state, in the state that the action is

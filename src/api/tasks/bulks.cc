@@ -17,6 +17,7 @@ namespace {
 constexpr double kMostRate = 1'000'000;
 constexpr double kRampRate = 100;          // of a ramp, where none is given
 constexpr std::size_t kMostPutBack = 500;  // in a transaction
+constexpr int kOutcomesCounted = 10'000;   // tasks: the last that it has processed
 
 bool is_unsent(const SentTask& task) { return task.state == State::scheduled && !task.published_at; }
 

@@ -36,9 +36,6 @@ Response changed_task(Context& context, const Task& task, const Json& also = Jso
 // Why a change was refused. `also`: further members, where the task's state is the reason.
 Problem refused_change(const Call& call, const Decision& decision, const Json& also = Json::object());
 
-// The tasks of a bulk whose outcomes are counted: the last that it has processed.
-inline constexpr int kOutcomesCounted = 10'000;
-
 // What to count by, in a query or a dry run.
 inline constexpr std::size_t kCountByBytes = 300;
 inline constexpr const char* kCountByWords =

@@ -38,16 +38,6 @@ int step_size(const Bulk& bulk);
 // Whether to send the next step. `now`: by the database's clock.
 BulkVerdict judge(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now);
 
-// The canary's tasks, sorted by what they say.
-struct CanaryCounts {
-  std::int64_t sent = 0, succeeded = 0, unsent = 0, open = 0;
-  std::int64_t unchecked = 0;  // of `open`: silent for long enough; its queue has not been checked since
-  std::string unread = {};     // why some of `open` have not been read; "" = they have, as far as is known
-};
-// What the canary waits for, for people; and that it waits no longer.
-std::string waits_for(const Bulk& bulk, const CanaryCounts& canary);
-inline constexpr std::string_view kCanaryPassed = "canary succeeded: the others follow";
-
 // One step of a bulk that `runner` has taken: what it did.
 struct BulkProgress {
   BulkVerdict verdict;              // wait, stop: nothing was sent
