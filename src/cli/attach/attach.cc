@@ -413,7 +413,11 @@ int run(const CLI::App& c, bool detaches) {
   }
   const auto admin = reach_management(config.broker);
   if (!admin) {
-    if (admin.error().kind == Error::Kind::transient) print(by_hand(queues, config.broker, detaches));
+    if (admin.error().kind == Error::Kind::transient && !queues.empty())
+      print("Run this where rabbitmqctl reaches the broker:\n\n" + by_hand(queues, config.broker, detaches) +
+            (detaches ? ""
+                      : "\nor declare the queue with the argument x-dead-letter-exchange: " +
+                            rabbit::failed_exchange(config.broker.prefix) + "\n"));
     return report_error(admin.error());
   }
   if (!named) queues = selected_queues(pattern, config, **admin, detaches);
