@@ -168,11 +168,8 @@ void AttachWatch::start(Ms every) {
 
 // If a check takes longer than the interval, the pending ones are merged into one.
 void AttachWatch::ask() {
-  bridge::WatchedQueues queues = queues_();
-  {
-    const std::lock_guard lock(mutex_);
-    wanted_ = std::move(queues);
-  }
+  const std::lock_guard lock(mutex_);
+  wanted_ = queues_();
   asked_.notify_one();
 }
 

@@ -93,16 +93,6 @@ void log_settings(const Config& config) {
   }
 }
 
-// The sentence of the problem "config":
-// "the last reload failed, and the previous config stays in effect: rung.yaml:3:5: ...".
-std::string failed_reload(const LoadedConfig& loaded) {
-  std::string text =
-      "the last reload failed, and the previous config stays in effect: " + loaded.problems.front().str();
-  if (const std::size_t more = loaded.problems.size() - 1; more > 0)
-    text += " (and " + std::to_string(more) + " more: rung check)";
-  return text;
-}
-
 // All our connections use one address.
 StoreOptions with_one_address(StoreOptions options, const Clock& clock) {
   options.causes = std::make_shared<CauseBook>(options.cause_rules);
@@ -416,7 +406,10 @@ class Sidecar {
       for (const ConfigProblem& problem : loaded.problems)
         log::error("config rejected", {{"problem", problem.str()}});
       log::error("config has errors: the previous one stays in effect", {{"file", path_}});
-      bridge_.report_config(failed_reload(loaded));
+      const std::size_t more = loaded.problems.size() - 1;
+      bridge_.report_config("the last reload failed, and the previous config stays in effect: " +
+                            loaded.problems.front().str() +
+                            (more > 0 ? fmt::format(" (and {} more: rung check)", more) : ""));
     }
     if (!reader_.is_reading()) service_.ready();  // else another SIGHUP came meanwhile
   }
