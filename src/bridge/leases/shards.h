@@ -11,9 +11,6 @@
 //                                        | the fence: from here on nothing is written to the broker's socket
 //
 // An instance that has lost the broker gives up all its shards as long as another one can publish.
-//
-// lease_cycle.cc has a cycle with the database, and each instance's share. Shards has more members than most
-// classes here because a cycle's answer changes all of them in one step: node, leases, fence, clock.
 #pragma once
 
 #include <array>

@@ -18,7 +18,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -79,7 +78,6 @@ class SilenceCheck {
   void found(const Found& due);
   std::optional<Verdict> judge(const std::string& queue, const Silent& task,
                                const AttachmentRecord* known) const;
-  bool needs_attachment(std::string_view queue) const;
   void end(TaskId task, Verdict verdict);
 
   const Sidecar& sidecar_;
