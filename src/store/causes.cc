@@ -67,18 +67,21 @@ void CauseBook::add(const std::string& id, const std::string& queue) {
   if (queues_.emplace(id, queue).second) ++counts_[queue];
 }
 
-// --- CauseTexts
+// --- CauseChanges
 
-const std::string& CauseTexts::of(std::string_view error) {
+const std::string& CauseChanges::text_of(std::string_view error) {
   const auto it = texts_.find(error);
   if (it != texts_.end()) return it->second;
   return texts_.emplace(error, cause_text(error, book_->rules())).first->second;
 }
 
-// --- CauseChanges
+void CauseChanges::begin() {
+  counts_.clear();
+  fresh_.clear();
+}
 
 std::string CauseChanges::find(const CauseOf& failure) {
-  CauseBook::Found found = texts_->book().find(failure, texts_->of(failure.error));
+  CauseBook::Found found = book_->find(failure, text_of(failure.error));
   if (found.fresh) fresh_.try_emplace(found.id, *std::move(found.fresh));
   return std::move(found.id);
 }
@@ -89,17 +92,14 @@ std::optional<CauseOf> CauseChanges::failure_of(const NewTask& task) {
   return CauseOf{t.moved_from.empty() ? t.queue : t.moved_from, t.error_type, t.last_error};
 }
 
-std::string CauseChanges::of(const NewTask& task) {
-  if (task.edited) return task.task.cause;
+std::string CauseChanges::inserted(const NewTask& task) {
   const auto failure = failure_of(task);
-  return failure ? find(*failure) : std::string();
-}
-
-void CauseChanges::inserted(const NewTask& task, const std::string& cause) {
-  if (cause.empty()) return;
+  std::string cause = task.edited ? task.task.cause : failure ? find(*failure) : "";
+  if (cause.empty()) return cause;
   count(cause, task.task.state, 1);
   ++counts_[cause].total;
   counts_[cause].failures += task.edited ? 0 : 1;
+  return cause;
 }
 
 void CauseChanges::decided(const Task& before, Decision& decision) {

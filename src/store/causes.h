@@ -102,33 +102,24 @@ class CauseBook {
   std::unordered_map<std::string, std::size_t> counts_;  // by queue
 };
 
-// cause_text() of the errors of a batch. Found before its transaction: each takes some microseconds, which
-// would pass under the locks of all rows of the batch. Equal errors are looked at once: of() caches
-// its results.
-class CauseTexts {
- public:
-  explicit CauseTexts(const CauseBook& book) : book_(&book) {}
-  const CauseBook& book() const { return *book_; }
-  const std::string& of(std::string_view error);
-
- private:
-  const CauseBook* book_;
-  std::map<std::string, std::string, std::less<>> texts_;  // by error
-};
-
 // What one transaction changes in the counts of causes. Thread: values.
 class CauseChanges {
  public:
-  // `texts` outlives this.
-  explicit CauseChanges(CauseTexts& texts) : texts_(&texts) {}
+  // `book` outlives this.
+  explicit CauseChanges(const CauseBook& book) : book_(&book) {}
+  const CauseBook& book() const { return *book_; }
+
+  // cause_text() of an error, found once. Before the transaction: each takes some microseconds, which would
+  // pass under the locks of all rows of the batch.
+  const std::string& text_of(std::string_view error);
+  // A try of the transaction begins: nothing has changed.
+  void begin();
 
   // The failure of a new task; nullopt: it has not failed.
   static std::optional<CauseOf> failure_of(const NewTask& task);
 
-  // The cause of a new task that has failed; "" if it has not.
-  std::string of(const NewTask& task);
-  // A row is inserted for it.
-  void inserted(const NewTask& task, const std::string& cause);
+  // A new task's row is inserted. Returns its cause; "" if it has not failed.
+  std::string inserted(const NewTask& task);
   // `decision` is applied to `before`: sets the cause of its task.
   void decided(const Task& before, Decision& decision);
 
@@ -140,7 +131,8 @@ class CauseChanges {
   std::string find(const CauseOf& failure);
   void count(const std::string& cause, State state, std::int64_t tasks);
 
-  CauseTexts* texts_;
+  const CauseBook* book_;
+  std::map<std::string, std::string, std::less<>> texts_;  // by error
   std::map<std::string, CauseCounts> counts_;
   std::map<std::string, CauseRow> fresh_;
 };

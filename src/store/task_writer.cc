@@ -36,10 +36,10 @@ namespace {
 class IntakeWriter {
  public:
   IntakeWriter(Tables& tables, const CauseBook& book, std::span<const NewTask> tasks)
-      : tables_(tables), texts_(book) {
+      : tables_(tables), causes_(book) {
     rows_.reserve(tasks.size());
     for (const NewTask& n : tasks) {
-      if (const auto failure = CauseChanges::failure_of(n)) texts_.of(failure->error);  // before the locks
+      if (const auto failure = CauseChanges::failure_of(n)) causes_.text_of(failure->error);
       rows_.emplace_back(n, rows_.size());
     }
     std::ranges::sort(rows_, {}, [](const NewRow& row) { return row.task->task.id; });
@@ -56,6 +56,7 @@ class IntakeWriter {
   // `look`: look for existing rows first; else a duplicate key repeats the transaction.
   std::vector<Inserted> run(const std::vector<Lease>& held, const Fence& fence, bool look) {
     by_hand_ = fence.by_hand;
+    causes_.begin();
     results_.assign(rows_.size(), {});
     for (const NewRow& row : rows_) results_[row.place].id = row.task->task.id;
     here_.clear();
@@ -80,7 +81,7 @@ class IntakeWriter {
     return results_;
   }
 
-  const CauseChanges& causes() const { return *changes_; }  // REQUIRES: run()
+  const CauseChanges& causes() const { return causes_; }
 
  private:
   using Existing = Tables::SameKey;
@@ -160,22 +161,19 @@ class IntakeWriter {
   }
 
   void write(const std::vector<NewRow*>& fresh, int node) {
-    changes_.emplace(texts_);
     EpochMs newest;
     for (NewRow* row : fresh) {
-      row->cause = changes_->of(*row->task);
-      changes_->inserted(*row->task, row->cause);
+      row->cause = causes_.inserted(*row->task);
       newest = std::max(newest, row->task->task.created_at);
     }
     tables_.insert_rows(fresh);
-    tables_.write_causes(*changes_, node, newest);
+    tables_.write_causes(causes_, node, newest);
   }
 
   Tables& tables_;
-  CauseTexts texts_;
+  CauseChanges causes_;
   std::vector<NewRow> rows_;  // by id
   bool by_hand_ = false;
-  std::optional<CauseChanges> changes_;
   std::vector<Inserted> results_;
   std::unordered_set<TaskId> here_, taken_;  // ids in the table: from our earlier try; from others
   std::unordered_map<std::string, Existing> by_key_;
@@ -207,8 +205,10 @@ class Application {
     bool repeated = false;      // an earlier try of the transaction was undone
     bool may_be_short = false;  // claims of many tasks
   };
-  Application(Tables& tables, CauseTexts& texts, std::span<const Event> events, int node, Mode mode)
-      : tables_(tables), book_(texts.book()), events_(events), node_(node), mode_(mode), causes_(texts) {}
+  Application(Tables& tables, CauseChanges& causes, std::span<const Event> events, int node, Mode mode)
+      : tables_(tables), events_(events), node_(node), mode_(mode), causes_(causes) {
+    causes_.begin();
+  }
 
   std::vector<Decision> run(const Decider& decide, const Fence& fence, const BulkStep* step) {
     read(tables_.lock(fence, ids()));
@@ -236,7 +236,6 @@ class Application {
     write_records();
     return decisions;
   }
-  const CauseChanges& causes() const { return causes_; }
 
  private:
   // In order, as each transaction locks them.
@@ -303,7 +302,7 @@ class Application {
     Decision d = decide(locked.task, event.what, circumstances(locked.task));
     if (d.verdict != Decision::Verdict::applied) return d;
     if (d.child != nullptr) {
-      const Inserted::How how = insert_child(tables_, book_, *d.child).how;
+      const Inserted::How how = insert_child(tables_, causes_.book(), *d.child).how;
       if (how != Inserted::How::inserted)
         return refused(locked.task, how == Inserted::How::too_large ? kBodyTooLarge : kIdTaken);
     }
@@ -352,7 +351,6 @@ class Application {
   }
 
   Tables& tables_;
-  const CauseBook& book_;
   const std::span<const Event> events_;
   const int node_;
   const Mode mode_;
@@ -361,7 +359,7 @@ class Application {
   EpochMs now_;
   std::map<TaskId, LockedTask> tasks_;  // the order in which they are locked and written
   AttemptChanges attempts_;
-  CauseChanges causes_;
+  CauseChanges& causes_;
   std::vector<AuditRow> audit_;
   std::vector<std::pair<Task, MessagePtr>> replacements_;
 };
@@ -427,25 +425,20 @@ std::vector<Decision> TaskWriter::write(std::span<const Event> events, const Fen
     unread_at.reset();
   }
   const bool may_be_short = claims != nullptr && events.size() >= short_claims_from();
-  std::vector<CauseRow> fresh;
   std::optional<std::vector<Decision>> decided;
   int tries = 0;
-  CauseTexts texts(*book_);
-  for (const Event& e : events) {  // before the locks
-    if (const auto* failed = std::get_if<event::Failed>(&e.what)) texts.of(failed->error);
+  CauseChanges causes(*book_);
+  for (const Event& e : events) {
+    if (const auto* failed = std::get_if<event::Failed>(&e.what)) causes.text_of(failed->error);
   }
   const auto body = [&] {
     const bool repeated = ++tries > 1;
     decided.reset();
-    if (unread_at && !repeated) {
-      Application application(*this, texts, events, fence.node, {});
-      decided = application.run_unread(decide, *unread_at, needed);
-      fresh = application.causes().fresh();
-    }
+    if (unread_at && !repeated)
+      decided = Application(*this, causes, events, fence.node, {}).run_unread(decide, *unread_at, needed);
     if (!decided) {
-      Application application(*this, texts, events, fence.node, {repeated, may_be_short});
+      Application application(*this, causes, events, fence.node, {repeated, may_be_short});
       decided = application.run(decide, repeated ? fence : needed, step);
-      fresh = application.causes().fresh();
     }
     if (claims != nullptr) read_messages(first_claimed(*decided, claims->most_bytes), claims->messages);
     failpoints(events, ".before_commit");
@@ -453,7 +446,7 @@ std::vector<Decision> TaskWriter::write(std::span<const Event> events, const Fen
   auto done = result_of([&] { transaction(body, {}); });
   if (unread_at && tries > 1) unread_backoff_ = kUnreadBackoff;
   or_throw(std::move(done));
-  book_->stored(fresh);
+  book_->stored(causes.fresh());
   failpoints(events, ".after_commit");
   return *std::move(decided);
 }

@@ -17,27 +17,27 @@ TEST(CauseBook, FailuresThatDifferInOneThingOnlyHaveDifferentCauses) {
   EXPECT_NE(book.find(failure, "another").id, id);
 }
 
-TEST(CauseTexts, FollowTheConfig) {
+TEST(CauseChanges, FollowTheConfig) {
   const CauseBook book(std::make_shared<const CauseRules>(
       std::vector<CauseRule>{{*parse_rule_regex("/quota/"), "over quota"}}));
-  CauseTexts texts(book);
-  EXPECT_EQ(texts.of("the quota of Ann is used up"), "over quota");
-  EXPECT_EQ(texts.of("no quota"), "over quota");
-  EXPECT_EQ(texts.of("order 7 is lost"), "order * is lost");
+  CauseChanges changes(book);
+  EXPECT_EQ(changes.text_of("the quota of Ann is used up"), "over quota");
+  EXPECT_EQ(changes.text_of("no quota"), "over quota");
+  EXPECT_EQ(changes.text_of("order 7 is lost"), "order * is lost");
 }
 
 TEST(CauseChanges, AFailureAfterWhichARuleMovedTheTaskIsOfTheQueueWhereItFailed) {
   const CauseBook book;
-  CauseTexts texts(book);
-  CauseChanges changes(texts);
-  const std::string of_orders = book.find({"orders", "Timeout", "no answer"}, texts.of("no answer")).id;
+  CauseChanges changes(book);
+  const std::string of_orders =
+      book.find({"orders", "Timeout", "no answer"}, changes.text_of("no answer")).id;
   NewTask fresh;
   fresh.task.queue = "slow";
   fresh.task.moved_from = "orders";
   fresh.task.error_type = "Timeout";
   fresh.task.last_error = "no answer";
   fresh.task.first_failed_at = {1};
-  EXPECT_EQ(changes.of(fresh), of_orders);
+  EXPECT_EQ(changes.inserted(fresh), of_orders);
 
   Task before = fresh.task;
   before.queue = "orders";
