@@ -29,6 +29,39 @@ SystemEvent event_of(const AttachmentRecord& now) {
           now.queue};
 }
 
+// Whether it is attached. Without a state that changes nothing.
+AttachmentChange see_state(const std::optional<AttachmentRecord>& before, const AttachmentSighting& seen,
+                           EpochMs now) {
+  if (!seen.state) return {};
+  // Not `now`: a later look must not count as older than this one because this one was written late.
+  const EpochMs since = std::min(seen.seen_at, now);
+  if (!before || before->state == AttachmentState::unattached) {
+    if (seen.state != AttachmentState::attached && !seen.was_attached) return {};  // it never was
+    AttachmentRecord record{seen.queue, *seen.state, since, {}, seen.detail, since};
+    if (seen.state == AttachmentState::attached) return {record, {}};
+    return {record, event_of(record)};
+  }
+  // A failure says nothing about the present, neither now nor as the only thing that is known.
+  const bool looked = before->detail != kDeadLetterArrived;
+  const bool stepped_back = before->checked_at > now;  // the database's clock
+  if (seen.by_failure || (looked && !stepped_back && seen.seen_at < before->checked_at))
+    return {};  // another has looked later
+  AttachmentRecord record = *before;
+  record.detail = seen.detail;
+  const bool was = before->state == AttachmentState::attached;
+  const bool is = seen.state == AttachmentState::attached;
+  if (seen.state != before->state) {
+    record.state = *seen.state;
+    record.since = since;
+    if (is) record.attached_at = now;
+  }
+  const bool differs = !(record == *before);
+  if (!differs && !seen.count && since - before->checked_at < kCheckedWithin) return {};
+  record.checked_at = since;
+  if (was == is) return {record, {}};
+  return {record, event_of(record)};
+}
+
 }  // namespace
 
 QueueReading read_on(const std::optional<QueueReading>& before, const QueueCount& count, EpochMs seen_at) {
@@ -65,43 +98,6 @@ std::string unread_because(const std::string& queue, const QueueReading& reading
       std::to_string(reading.ready) + (reading.ready == 1 ? " message waits in it" : " messages wait in it");
   return "queue " + queue + (reading.consumers == 0 ? " has no consumer, and " + wait : ": " + wait);
 }
-
-namespace {
-
-// Whether it is attached. Without a state that changes nothing.
-AttachmentChange see_state(const std::optional<AttachmentRecord>& before, const AttachmentSighting& seen,
-                           EpochMs now) {
-  if (!seen.state) return {};
-  // Not `now`: a later look must not count as older than this one because this one was written late.
-  const EpochMs since = std::min(seen.seen_at, now);
-  if (!before || before->state == AttachmentState::unattached) {
-    if (seen.state != AttachmentState::attached && !seen.was_attached) return {};  // it never was
-    AttachmentRecord record{seen.queue, *seen.state, since, {}, seen.detail, since};
-    if (seen.state == AttachmentState::attached) return {record, {}};
-    return {record, event_of(record)};
-  }
-  // A failure says nothing about the present, neither now nor as the only thing that is known.
-  const bool looked = before->detail != kDeadLetterArrived;
-  const bool stepped_back = before->checked_at > now;  // the database's clock
-  if (seen.by_failure || (looked && !stepped_back && seen.seen_at < before->checked_at))
-    return {};  // another has looked later
-  AttachmentRecord record = *before;
-  record.detail = seen.detail;
-  const bool was = before->state == AttachmentState::attached;
-  const bool is = seen.state == AttachmentState::attached;
-  if (seen.state != before->state) {
-    record.state = *seen.state;
-    record.since = since;
-    if (is) record.attached_at = now;
-  }
-  const bool differs = !(record == *before);
-  if (!differs && !seen.count && since - before->checked_at < kCheckedWithin) return {};
-  record.checked_at = since;
-  if (was == is) return {record, {}};
-  return {record, event_of(record)};
-}
-
-}  // namespace
 
 AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, const AttachmentSighting& seen,
                                 EpochMs now) {

@@ -52,8 +52,8 @@ struct QueueGate {
   std::string state;
   std::optional<EpochMs> since, until;
   std::string reason, by;
-  std::int64_t waiting = 0;        // scheduled tasks
-  std::optional<EpochMs> next_at;  // the earliest due time among them
+  std::int64_t waiting = 0;             // scheduled tasks
+  std::optional<EpochMs> next_at = {};  // the earliest due time among them
   // Not of the view: api::read_queues() has them.
   std::int64_t parked = 0;
   std::optional<bool> attached = {};  // none: it has never been seen attached

@@ -3,29 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <set>
 #include <utility>
 #include <variant>
 
 #include "src/core/base/utf8.h"
+#include "src/core/message/identity.h"
 
 namespace rung {
-
-std::vector<TaskId> first_claimed(std::span<const Decision> decisions, std::size_t most_bytes) {
-  std::vector<TaskId> ids;
-  std::size_t bytes = 0;
-  for (const Decision& decision : decisions) {
-    if (decision.verdict != Decision::Verdict::applied) continue;
-    bytes += message_bytes(decision.task);
-    if (!ids.empty() && bytes > most_bytes) break;
-    ids.push_back(decision.task.id);
-  }
-  return ids;
-}
-
 namespace {
 
-// In which states decide() may allow it.
+using Json = nlohmann::ordered_json;
+
+// Names and texts are bytes of anybody's.
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// In which states decide() may allow it; first the one that is meant if the filter names none.
 std::vector<State> states_of(BulkAction action) {
   switch (action) {
     case BulkAction::cancel:
@@ -43,7 +37,71 @@ std::vector<State> states_of(BulkAction action) {
   return {State::parked, State::scheduled};
 }
 
+// Of a bulk as a whole. It is found by the queue that its filter names.
+AuditRow row_of(const Bulk& b, EpochMs at, const std::string& who, std::string_view what, Json facts,
+                const std::string& reason) {
+  if (std::string queue = queue_of(b); !queue.empty()) facts["queue"] = std::move(queue);
+  return {0, at, who, std::string(what), TaskId{}, "{}", dump(facts), reason, b.id};
+}
+
+std::string json_of(const Pause& pause) {
+  return dump({{"queue", pause.queue},
+               {"since", format_utc(pause.since)},
+               {"until", pause.until ? Json(format_utc(*pause.until)) : Json()},
+               {"reason", pause.reason}});
+}
+
+constexpr std::string_view kId = "database_id", kServes = "serves_broker";
+
+// Short: it is part of an error text of RabbitMQ, which is cut after 255 bytes.
+std::string new_id() {
+  std::random_device random;
+  std::string bytes;
+  for (int i = 0; i < 6; ++i) bytes += static_cast<char>(random() & 0xFF);
+  return to_hex(bytes);
+}
+
+// None for a text that to_text() cannot have made.
+std::optional<BrokerPlace> place_from_text(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  BrokerPlace place;
+  for (const auto& [name, field] :
+       {std::pair{"cluster", &place.cluster}, {"space", &place.space}, {"prefix", &place.prefix}}) {
+    const auto it = json.find(name);
+    if (it == json.end() || !it->is_string()) return std::nullopt;
+    *field = it->get<std::string>();
+  }
+  return place;
+}
+
+Ownership read_settings(Store& store, std::string_view id_if_none, std::string_view place_if_none) {
+  Ownership ownership{store.setting(kId, id_if_none), {}};
+  const std::string serves = store.setting(kServes, place_if_none);
+  // A text that somebody else wrote is a place that no broker is.
+  if (!serves.empty()) ownership.serves = place_from_text(serves).value_or(BrokerPlace{serves, "", ""});
+  return ownership;
+}
+
+constexpr std::string_view kAdopt =
+    "If this broker and this database do belong together (a renamed or new cluster, a new or restored "
+    "database), run `rung adopt`. See docs/operations.md";
+
 }  // namespace
+
+// --- tasks
+
+std::vector<TaskId> first_claimed(std::span<const Decision> decisions, std::size_t most_bytes) {
+  std::vector<TaskId> ids;
+  std::size_t bytes = 0;
+  for (const Decision& decision : decisions) {
+    if (decision.verdict != Decision::Verdict::applied) continue;
+    bytes += message_bytes(decision.task);
+    if (!ids.empty() && bytes > most_bytes) break;
+    ids.push_back(decision.task.id);
+  }
+  return ids;
+}
 
 std::optional<CountBy> CountBy::parse(std::string_view text) {
   constexpr std::string_view kHeader = "header.";
@@ -54,25 +112,17 @@ std::optional<CountBy> CountBy::parse(std::string_view text) {
   return CountBy{std::string(text)};
 }
 
-std::optional<EndedPlace> ended_after(State state) {
-  const auto here = std::ranges::find(kEndedStates, state);
-  if (here == kEndedStates.end() || here + 1 == kEndedStates.end()) return std::nullopt;
-  return EndedPlace{*(here + 1)};
-}
-
 std::optional<EpochMs> due_of(const Task& task) {
   const bool waits = task.state == State::scheduled || task.state == State::publishing;
   return waits ? task.next_at : std::nullopt;
 }
 
+// --- bulks
+
 Filter of_bulk(const NewBulk& bulk) {
   Filter filter = bulk.filter;
   filter.after.reset();
-  if (filter.states.empty()) {
-    const bool parked = bulk.action == BulkAction::redrive || bulk.action == BulkAction::discard;
-    const bool finish = is_finish(bulk.action);
-    filter.states = {finish ? State::awaiting : parked ? State::parked : State::scheduled};
-  }
+  if (filter.states.empty()) filter.states = {states_of(bulk.action).front()};
   if (bulk.action == BulkAction::redrive) filter.body_stored = true;
   // What is being handled just now is not meant.
   if (is_finish(bulk.action) && filter.states == std::vector{State::awaiting}) filter.silence_held = true;
@@ -118,20 +168,6 @@ std::string describe_end(const Bulk& bulk) {
   if (!bulk.stopped_because.empty()) text += ": " + bulk.stopped_because;
   return text;
 }
-
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-// Of a bulk as a whole. It is found by the queue that its filter names.
-AuditRow row_of(const Bulk& b, EpochMs at, const std::string& who, std::string_view what, Json facts,
-                const std::string& reason) {
-  if (std::string queue = queue_of(b); !queue.empty()) facts["queue"] = std::move(queue);
-  const std::string after = facts.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return {0, at, who, std::string(what), TaskId{}, "{}", after, reason, b.id};
-}
-
-}  // namespace
 
 std::string queue_of(const Bulk& b) {
   const Json filter = Json::parse(b.filter_text, nullptr, false);
@@ -209,6 +245,105 @@ SentCounts count(const std::vector<SentTask>& sent) {
     }
   }
   return counts;
+}
+
+// --- gates of queues
+
+std::optional<Pause> paused(const std::optional<Pause>& before, const NewPause& request, EpochMs now) {
+  const bool in_force = before && !before->over;
+  const Pause after{
+      request.queue, in_force ? before->since : now, request.until, request.who, request.reason, "", false};
+  if (in_force && *before == after) return std::nullopt;  // repeated after a lost answer
+  return after;
+}
+
+std::optional<Pause> resumed(const std::optional<Pause>& before, const std::string& who, EpochMs now) {
+  if (!before || before->over) return std::nullopt;
+  Pause after = *before;
+  after.until = now;
+  after.resumed_by = who;
+  after.over = true;
+  return after;
+}
+
+std::optional<Pause> hold_in_force(const GateState& state, EpochMs now) {
+  const auto& hold = state.retry_after;
+  if (!hold || hold->until <= now) return std::nullopt;
+  return Pause{state.queue, hold->since, hold->until, "retry-after", hold->reason, "", false};
+}
+
+AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, const std::string& reason,
+                  EpochMs now) {
+  const std::string& who = after.over ? after.resumed_by : after.who;
+  const std::string was = before && !before->over ? json_of(*before) : "{}";
+  return {0, now, who, after.over ? "resume" : "pause", TaskId{}, was, json_of(after), reason};
+}
+
+SystemEvent event_of(const Pause& after, const std::string& reason) {
+  std::string detail = "by " + (after.over ? after.resumed_by : after.who);
+  if (!after.over)
+    detail = "until " + (after.until ? format_utc(*after.until) + " UTC" : "it is resumed") + ", " + detail;
+  if (!reason.empty()) detail += ": " + reason;
+  return {after.over ? "queue_resumed" : "queue_paused", after.queue, detail};
+}
+
+std::optional<QueueGate> shown_gate(const Pause* pause, const GateState* state, EpochMs now) {
+  const auto gate = gate_in_force(held_by(pause, state, now), now);
+  if (!gate) return std::nullopt;
+  return QueueGate{pause != nullptr ? pause->queue : state->queue,
+                   std::string(gate->word),
+                   gate->since,
+                   gate->until,
+                   std::string(gate->reason),
+                   std::string(gate->who)};
+}
+
+// --- which broker the database serves
+
+std::string to_text(const BrokerPlace& place) {
+  return dump({{"cluster", place.cluster}, {"space", place.space}, {"prefix", place.prefix}});
+}
+
+Ownership read_ownership(Store& store, const std::optional<BrokerPlace>& if_none) {
+  auto there = look_at_ownership(store);  // nearly always complete: then nothing is written
+  if (!there.database.empty() && (there.serves || !if_none)) return there;
+  return read_settings(store, new_id(), if_none ? to_text(*if_none) : "");
+}
+
+Ownership look_at_ownership(Store& store) { return read_settings(store, "", ""); }
+
+std::string change_ownership(Store& store, const BrokerPlace& place) {
+  std::string id = new_id();
+  store.set_setting(kId, id);
+  store.set_setting(kServes, to_text(place));
+  return id;
+}
+
+std::string conflict(const Ownership& ownership, const PlaceReport& report) {
+  if (ownership.serves && to_text(*ownership.serves) != to_text(report.place)) {
+    return "this database serves " + describe(*ownership.serves) + ", but this config names " +
+           describe(report.place) +
+           ". Correct broker or store in the config (was it copied?): each broker, virtual host and prefix "
+           "needs a database of its own. " +
+           std::string(kAdopt);
+  }
+  if (!report.owner.empty() && report.owner != report.asked_for) {
+    return "another database (id " + report.owner + ", this one is " + report.asked_for + ") serves " +
+           describe(report.place) +
+           ". Correct broker or store in the config (was it copied?), or give this installation a "
+           "broker.prefix of its own. " +
+           std::string(kAdopt);
+  }
+  return "";
+}
+
+std::string shared(const PlaceReport& report, std::size_t live) {
+  if (report.owner != report.asked_for || report.consumers <= static_cast<std::int64_t>(live)) return "";
+  return std::to_string(report.consumers) + " instances serve " + describe(report.place) + ", and only " +
+         std::to_string(live) +
+         " of them use this database: the others use a copy of it, and the two send messages twice. Run "
+         "`rung "
+         "adopt --yes` with the database that is to stay: the others then stop. See docs/operations.md";
 }
 
 }  // namespace rung

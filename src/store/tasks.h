@@ -171,8 +171,6 @@ struct QueueStat {  // retry_by_queue
   std::optional<EpochMs> oldest_due_at;
   std::int64_t overdue = 0;
 };
-// The place of the first task of the next state; none: it was the last one.
-std::optional<EndedPlace> ended_after(State state);
 struct EndedPiece {
   std::vector<QueueStat> queues;   // a queue may come again in the next piece
   std::optional<EndedPlace> next;  // none: all are counted

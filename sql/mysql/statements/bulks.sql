@@ -8,13 +8,13 @@ SELECT id, at, who, what, task_id, before_change, after_change, reason, bulk_id 
 ORDER BY id
 
 -- name: audit_log
-SELECT t.audit_id, t.at, t.who, t.what, t.retry_id, t.before_change, t.after_change, t.reason, t.bulk_id, :value
+SELECT t.audit_id, t.at, t.who, t.what, t.retry_id, t.before_change, t.after_change, t.reason, t.bulk_id, :audit_queue
 FROM retry_audit t LEFT JOIN retry_current c ON c.retry_id = t.retry_id WHERE TRUE
 
 -- name: audit_log_end
 SELECT t.at, t.audit_id FROM retry_audit t WHERE TRUE
 
--- name: audit_log.queue_value
+-- name: audit_queue
 -- A pause is about a queue, not about a task; so is a bulk.
 COALESCE(c.queue, CASE WHEN t.retry_id = 0 AND JSON_VALID(t.after_change)
                        THEN JSON_UNQUOTE(JSON_EXTRACT(t.after_change, '$.queue')) END)
@@ -31,8 +31,8 @@ AND t.at >= :at AND (t.at > :at OR t.audit_id >= :id)
 
 -- name: audit_log.queue
 -- A bulk whose filter names no queue may have changed its tasks.
-AND ((:value = :queue AND CHAR_LENGTH(:value) = CHAR_LENGTH(:queue))
-  OR (t.retry_id = 0 AND t.bulk_id IS NOT NULL AND :value IS NULL))
+AND ((:audit_queue = :queue AND CHAR_LENGTH(:audit_queue) = CHAR_LENGTH(:queue))
+  OR (t.retry_id = 0 AND t.bulk_id IS NOT NULL AND :audit_queue IS NULL))
 
 -- name: audit_log.who
 AND LEFT(t.who, CHAR_LENGTH(:who)) = :who

@@ -20,7 +20,7 @@ WHERE t.id IN (:ids) AND
 
 -- name: insert_tasks
 -- Only the columns in which a row differs from the default: parsing is a good third of an insert's cost for
--- the server. src/store/mysql/columns.cc lists all columns.
+-- the server. src/store/mysql/tables.cc lists all columns.
 INSERT INTO rung_tasks (:columns) VALUES :rows
 
 -- name: insert_bodies

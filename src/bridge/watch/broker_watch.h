@@ -10,7 +10,7 @@
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/store/ownership.h"
+#include "src/store/store.h"
 
 namespace rung::bridge {
 
@@ -75,7 +75,7 @@ class BrokerWatch {
   OncePerName reasons_{kMostReasons};  // those logged since then
 };
 
-// Checks that this database and this place of the broker belong together (src/store/ownership.h), before the
+// Checks that this database and this place of the broker belong together (src/store/store.h), before the
 // first message is taken or sent, and with each check of the topology. Otherwise one database could be served
 // by two virtual hosts, each publishing the other's tasks into its own queues, or one prefix by two
 // databases, each taking the other's results for unknown. On a conflict nothing is taken in or published, the

@@ -14,7 +14,7 @@
 #include "plugin/rabbitmq/topology/probe.h"
 #include "src/cli/shared/command.h"
 #include "src/core/task/task.h"
-#include "src/store/ownership.h"
+#include "src/store/store.h"
 
 namespace rung::cli {
 

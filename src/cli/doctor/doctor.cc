@@ -33,7 +33,6 @@
 #include "src/sidecar/attach.h"
 #include "src/sidecar/sidecar.h"
 #include "src/store/mysql/mysql_store.h"
-#include "src/store/ownership.h"
 
 namespace rung::cli {
 namespace {

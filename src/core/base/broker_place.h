@@ -1,5 +1,5 @@
 // What Rung serves at a broker: one prefix in one name space of one broker. A database serves one place, and
-// a place belongs to one database; src/store/ownership.h keeps what the database remembers,
+// a place belongs to one database; src/store/store.h keeps what the database remembers,
 // BrokerSink::on_place reports what the broker does. Thread: values.
 #pragma once
 

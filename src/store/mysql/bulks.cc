@@ -30,6 +30,11 @@ void write_ended(Session& session, const Bulk& bulk) {
   write_event(session, {"bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
 }
 
+// The condition that the runner of the step still owns its bulk, and nobody else has done the step.
+Sql if_ours(const BulkStep& step) {
+  return render("bulk.if_ours", {{"bulk", step.bulk}, {"runner", step.runner}, {"from", step.from}});
+}
+
 std::optional<Bulk> read_bulk(Session& session, std::int64_t id) {
   return session.first(render("bulks") + equals("id", id), bulk_at);
 }
@@ -137,6 +142,19 @@ std::vector<TaskId> MysqlStore::bulk_next(const BulkStep& step, int limit) {
     if (through == 1) write_ended(*session_, read_bulk(*session_, step.bulk).value());
   });
   return next;
+}
+
+bool MysqlStore::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
+  return session_->exec(render("bulk_step", {{"rate", step.rate},
+                                             {"last", counts.last},
+                                             {"done", counts.done},
+                                             {"applied", counts.applied},
+                                             {"refused", counts.refused}}) +
+                        if_ours(step)) == 1;
+}
+
+void MysqlStore::keep_sent(const BulkStep& step, std::span<const TaskId> changed) {
+  session_->later(render("bulk_items_changed", {{"bulk", step.bulk}, {"ids", changed}}));
 }
 
 std::vector<SentTask> MysqlStore::sent_by_bulk(std::int64_t id, int limit) {

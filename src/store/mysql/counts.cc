@@ -1,4 +1,6 @@
 // Counts of tasks, of promises of lateness and of activity; batches that must not count twice.
+#include <algorithm>
+
 #include "src/core/base/result.h"
 #include "src/store/mysql/session.h"
 
@@ -51,6 +53,12 @@ bool count_some(Session& session, EndedPiece& piece, State state, const Sql& whi
   if (counted < most) return false;
   piece.next = std::move(last);
   return true;
+}
+
+// The place of the first task of the next state; none: it was the last one.
+std::optional<EndedPlace> ended_after(State state) {
+  const auto* const next = std::ranges::find(kEndedStates, state) + 1;
+  return next < kEndedStates.end() ? std::optional(EndedPlace{*next}) : std::nullopt;
 }
 
 }  // namespace

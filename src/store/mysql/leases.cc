@@ -72,8 +72,7 @@ void MysqlStore::guard_leases(const Fence& fence) {
 std::vector<Lease> MysqlStore::current_leases() { return session_->all(render("leases_standing"), lease_at); }
 
 MysqlStore::Locked MysqlStore::lock(const Fence& fence, std::span<const TaskId> ids) {
-  const Sql tasks =
-      render("lock_tasks", {{"ids", ids}, {"columns", task_columns()}, {"short_claim", short_claim()}});
+  const Sql tasks = render("lock_tasks", {{"ids", ids}, {"columns", task_columns()}});
   Locked locked;
   ResultPtr rows;
   if (fence.leases.empty() || fence.node == 0) {

@@ -147,7 +147,6 @@ class MysqlStore final : public TaskWriter {
   // Permanent error if the filter names a header that is not indexed, or if its queue is a pattern.
   void check(const Filter& filter);
   void check_queue(const std::string& queue);
-  std::int64_t count_checked(const Filter& filter, std::int64_t most);
   void record_change(const AuditRow& change, const SystemEvent& event);  // inside a transaction
 
   // --- Tables: one statement writes all rows with the same change, one the rest. Writes are queued

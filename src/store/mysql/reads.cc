@@ -40,10 +40,64 @@ Sql place_of(const Filter& f) {
                      : render("list.after_all_due", {id});
 }
 
+std::int64_t count_some(Session& session, const Sql& which, std::int64_t most) {
+  return session.number(render("count_matching") + which + render("count_matching.end", {{"most", most}}));
+}
+
 // The expression of the value that tasks are counted by.
 Sql value_of(const CountBy& by) {
   if (!by.header.empty()) return render("count_by.header", {{"name", by.header}});
   return Sql::identifier(by.field == "cause" ? "cause_id" : by.field);
+}
+
+constexpr auto audit_row_at =
+    row_of(&AuditRow::id, &AuditRow::at, &AuditRow::who, &AuditRow::what, &AuditRow::task, &AuditRow::before,
+           &AuditRow::after, &AuditRow::reason, &AuditRow::bulk);
+
+// What the index serves.
+Sql range_of(const AuditFilter& filter) {
+  Sql sql = render("audit_log.bulk", {{"bulk", filter.bulk}});
+  const Place at{"column", Sql::identifier("at")};
+  if (filter.since) sql += render("list.from", {at, {"value", filter.since}});
+  if (filter.until) sql += render("list.before", {at, {"value", filter.until}});
+  if (filter.after) sql += render("audit_log.after", {{"at", filter.after->at}, {"id", filter.after->id}});
+  return sql;
+}
+
+Sql selection_of(const AuditFilter& filter) {
+  Sql sql;
+  if (!filter.queue.empty()) sql += render("audit_log.queue", {{"queue", name_sql(filter.queue)}});
+  if (!filter.what.empty()) sql += equals("what", name_sql(filter.what));
+  if (!filter.who.empty()) sql += render("audit_log.who", {{"who", name_sql(filter.who)}});
+  return sql;
+}
+
+// The last row that may be read; none: there are no more than that.
+std::optional<AuditPlace> end_of_reading(Session& session, const AuditFilter& filter) {
+  return session.first(render("audit_log_end") + range_of(filter) +
+                           render("audit_log.end", {{"limit", 1}, {"skip", kMostAuditRead - 1}}),
+                       row_of(&AuditPlace::at, &AuditPlace::id));
+}
+
+// A condition that leaves out those queues.
+Sql all_but(std::span<const std::string> queues) {
+  if (queues.empty()) return {};
+  std::vector<std::string> names;
+  for (const std::string& queue : queues) names.push_back(queue + '.');
+  return render("due.without", {{"queues", names}});
+}
+
+// `entries`, sorted: the first `per_shard` of each shard.
+std::vector<DueEntry> at_most(std::size_t per_shard, std::vector<DueEntry> entries) {
+  std::map<int, std::size_t> seen;
+  std::erase_if(entries, [&](const DueEntry& e) { return ++seen[e.shard] > per_shard; });
+  return entries;
+}
+
+std::vector<DueEntry> due_entries(Session& session, const Sql& sql) {
+  auto entries = session.all(sql, row_of(&DueEntry::id, &DueEntry::shard, &DueEntry::at, &DueEntry::queue));
+  std::ranges::stable_sort(entries, {}, [](const DueEntry& e) { return std::pair(e.at, e.id); });
+  return entries;
 }
 
 }  // namespace
@@ -94,7 +148,7 @@ EpochMs MysqlStore::now() { return session_->now(); }
 
 void MysqlStore::check_queue(const std::string& queue) {
   if (queue.empty() || QueuePattern(queue).only_name() == queue) return;
-  if (count_checked({.queue = queue}, 1) > 0) return;
+  if (count_some(*session_, same_text("queue", queue), 1) > 0) return;
   throw StoreError(
       {Error::Kind::permanent, "'" + queue +
                                    "' is a pattern, and no task has a queue of that name: name one queue. "
@@ -116,12 +170,7 @@ void MysqlStore::check(const Filter& filter) {
 
 std::int64_t MysqlStore::count(const Filter& filter, std::int64_t most) {
   check(filter);
-  return count_checked(filter, most);
-}
-
-std::int64_t MysqlStore::count_checked(const Filter& filter, std::int64_t most) {
-  return session_->number(render("count_matching") + conditions(filter) +
-                          render("count_matching.end", {{"most", most}}));
+  return count_some(*session_, conditions(filter), most);
 }
 
 TaskCounts MysqlStore::count_by(const Filter& filter, const CountBy& by, std::int64_t most) {
@@ -201,41 +250,6 @@ std::vector<KnownTask> MysqlStore::known(std::span<const TaskId> ids) {
 
 // --- the audit, events, settings, and what has changed lately
 
-namespace {
-
-constexpr auto audit_row_at =
-    row_of(&AuditRow::id, &AuditRow::at, &AuditRow::who, &AuditRow::what, &AuditRow::task, &AuditRow::before,
-           &AuditRow::after, &AuditRow::reason, &AuditRow::bulk);
-
-// What the index serves.
-Sql range_of(const AuditFilter& filter) {
-  Sql sql = render("audit_log.bulk", {{"bulk", filter.bulk}});
-  const Place at{"column", Sql::identifier("at")};
-  if (filter.since) sql += render("list.from", {at, {"value", filter.since}});
-  if (filter.until) sql += render("list.before", {at, {"value", filter.until}});
-  if (filter.after) sql += render("audit_log.after", {{"at", filter.after->at}, {"id", filter.after->id}});
-  return sql;
-}
-
-Sql selection_of(const AuditFilter& filter) {
-  Sql sql;
-  if (!filter.queue.empty())
-    sql += render("audit_log.queue",
-                  {{"value", render("audit_log.queue_value")}, {"queue", name_sql(filter.queue)}});
-  if (!filter.what.empty()) sql += equals("what", name_sql(filter.what));
-  if (!filter.who.empty()) sql += render("audit_log.who", {{"who", name_sql(filter.who)}});
-  return sql;
-}
-
-// The last row that may be read; none: there are no more than that.
-std::optional<AuditPlace> end_of_reading(Session& session, const AuditFilter& filter) {
-  return session.first(render("audit_log_end") + range_of(filter) +
-                           render("audit_log.end", {{"limit", 1}, {"skip", kMostAuditRead - 1}}),
-                       row_of(&AuditPlace::at, &AuditPlace::id));
-}
-
-}  // namespace
-
 std::vector<AuditRow> MysqlStore::audit(TaskId id) {
   return session_->all(render("audit", {{"id", id}}), audit_row_at);
 }
@@ -244,7 +258,7 @@ AuditPage MysqlStore::audit_log(const AuditFilter& filter) {
   check_queue(filter.queue);
   AuditPage page;
   const auto end = filter.selects() ? end_of_reading(*session_, filter) : std::nullopt;
-  Sql sql = render("audit_log", {{"value", render("audit_log.queue_value")}}) + range_of(filter);
+  Sql sql = render("audit_log") + range_of(filter);
   if (end) sql += render("audit_log.down_to", {{"at", end->at}, {"id", end->id}});
   sql += selection_of(filter) + render("audit_log.end", {{"limit", filter.limit + 1}, {"skip", 0}});
   page.rows = session_->all(sql, [](const ::sql::ResultSet& row) {
@@ -301,31 +315,6 @@ LiveAnswer MysqlStore::live(const LiveQuestion& question) {
 }
 
 // --- the messages of tasks, and which tasks are due
-
-namespace {
-
-// A condition that leaves out those queues.
-Sql all_but(std::span<const std::string> queues) {
-  if (queues.empty()) return {};
-  std::vector<std::string> names;
-  for (const std::string& queue : queues) names.push_back(queue + '.');
-  return render("due.without", {{"queues", names}});
-}
-
-// `entries`, sorted: the first `per_shard` of each shard.
-std::vector<DueEntry> at_most(std::size_t per_shard, std::vector<DueEntry> entries) {
-  std::map<int, std::size_t> seen;
-  std::erase_if(entries, [&](const DueEntry& e) { return ++seen[e.shard] > per_shard; });
-  return entries;
-}
-
-std::vector<DueEntry> due_entries(Session& session, const Sql& sql) {
-  auto entries = session.all(sql, row_of(&DueEntry::id, &DueEntry::shard, &DueEntry::at, &DueEntry::queue));
-  std::ranges::stable_sort(entries, {}, [](const DueEntry& e) { return std::pair(e.at, e.id); });
-  return entries;
-}
-
-}  // namespace
 
 std::vector<StoredMessage> MysqlStore::messages(std::span<const TaskId> ids) {
   if (ids.empty()) return {};
@@ -391,8 +380,8 @@ std::vector<DueEntry> MysqlStore::stranded(std::span<const Lease> leases, int li
 std::vector<TaskId> MysqlStore::short_claims(std::span<const Lease> leases) {
   std::vector<TaskId> ids;
   for (const Lease& lease : leases) {
-    const auto found = session_->rows<TaskId>(render(
-        "short_claims", {{"short_claim", short_claim()}, {"shard", lease.shard}, {"epoch", lease.epoch}}));
+    const auto found =
+        session_->rows<TaskId>(render("short_claims", {{"shard", lease.shard}, {"epoch", lease.epoch}}));
     ids.insert(ids.end(), found.begin(), found.end());
   }
   return ids;

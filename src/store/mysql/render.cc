@@ -4,8 +4,6 @@
 #include <array>
 #include <charconv>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 
 #include "sql/sql.h"
 #include "src/core/base/hex.h"
@@ -111,12 +109,7 @@ Sql fill(std::string_view text, std::initializer_list<Place> places) {
     }
     const auto* place =
         std::find_if(places.begin(), places.end(), [&](const Place& p) { return p.name == key; });
-    if (place == places.end()) {
-      std::fprintf(stderr, "rung: no value for :%.*s in '%.*s'\n", static_cast<int>(key.size()), key.data(),
-                   static_cast<int>(text.size()), text.data());
-      std::abort();
-    }
-    out += place->value.str();
+    out += place == places.end() ? sql::statement(key) : place->value.str();
     i = end - 1;
   }
   return Sql::rendered(std::move(out));

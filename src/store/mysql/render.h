@@ -109,7 +109,7 @@ struct Place {
   Sql value;
 };
 
-// sql::statement(name) with `:place` replaced. REQUIRES: a value for each place of the statement.
+// sql::statement(name) with `:place` replaced. A place without a value is the statement of its name.
 Sql render(std::string_view name, std::initializer_list<Place> places = {});
 Sql fill(std::string_view sql, std::initializer_list<Place> places);  // the same for any text
 

@@ -11,7 +11,6 @@
 
 #include "src/core/base/failpoint.h"
 #include "src/core/base/secret_file.h"
-#include "src/store/mysql/columns.h"
 #include "src/store/mysql/errors.h"
 #include "src/store/mysql/render.h"
 

@@ -1,5 +1,5 @@
-// A connection to MySQL or MariaDB: opens it, classifies its errors, and repeats transactions. Everything
-// throws StoreError, made of the connector's exceptions. Thread: one at a time.
+// A connection to MySQL or MariaDB: opens it, classifies its errors, and repeats transactions; and its rows
+// as core's types. Everything throws StoreError, made of the connector's exceptions. Thread: one at a time.
 #pragma once
 
 #include <cppconn/connection.h>
@@ -10,6 +10,7 @@
 
 #include <array>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,7 +26,8 @@
 
 #include "src/core/base/addresses.h"
 #include "src/core/base/result.h"
-#include "src/store/mysql/columns.h"
+#include "src/core/rules/failure_rules.h"
+#include "src/core/task/task.h"
 #include "src/store/mysql/mysql_store.h"
 #include "src/store/mysql/render.h"
 #include "src/store/task_writer.h"
@@ -44,6 +46,89 @@ struct DatabaseError : StoreError {
   DatabaseError(int of, Error why) : StoreError(std::move(why)), code(of) {}
   int code;
 };
+
+// --- rows. What reads one throws what Session turns into an error.
+
+inline std::string text_at(const ::sql::ResultSet& row, std::uint32_t column) {  // "" for NULL
+  return row.getString(column).asStdString();
+}
+inline std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column) {
+  const auto text = row.getString(column);
+  return text.length() == 0 ? std::nullopt : std::optional(parse_datetime(text.asStdString()));
+}
+inline TaskId id_at(const ::sql::ResultSet& row) { return {row.getInt64(1)}; }  // in the first column
+
+// The words of the columns silence_means and said_means.
+inline constexpr std::string_view kSilenceSuccess = "success", kSilenceFailure = "failure";
+
+// The columns of a row, one after the other. NULL is 0, "", or none. A word that this program does not know
+// (a later version's) is State::unknown, and otherwise the least that can be said.
+class Fields {
+ public:
+  explicit Fields(const ::sql::ResultSet& row) : row_(row) {}
+
+  template <typename T>
+  Fields& operator>>(T& value) {
+    value = next<T>();
+    return *this;
+  }
+  template <typename T>
+  T next() {
+    ++column_;
+    if constexpr (std::same_as<T, std::string>) {
+      return text_at(row_, column_);
+    } else if constexpr (std::same_as<T, EpochMs>) {
+      return time_at(row_, column_).value_or(EpochMs{});
+    } else if constexpr (std::same_as<T, TaskId> || std::same_as<T, Ms>) {
+      return T{row_.getInt64(column_)};
+    } else if constexpr (std::same_as<T, State>) {
+      return from_word<State>(text_at(row_, column_)).value_or(State::unknown);
+    } else if constexpr (std::same_as<T, Kind>) {
+      return from_word<Kind>(text_at(row_, column_)).value_or(Kind::retry);
+    } else if constexpr (std::same_as<T, Outcome>) {
+      return from_word<Outcome>(text_at(row_, column_)).value_or(Outcome::pending);
+    } else if constexpr (std::same_as<T, CauseState>) {
+      return from_word<CauseState>(text_at(row_, column_)).value_or(CauseState::known);
+    } else if constexpr (std::same_as<T, FinishedBy>) {
+      return from_word<FinishedBy>(text_at(row_, column_)).value_or(FinishedBy::nobody);
+    } else if constexpr (std::same_as<T, bool>) {
+      return row_.getInt(column_) != 0;
+    } else if constexpr (std::floating_point<T>) {
+      return static_cast<T>(row_.getDouble(column_));
+    } else if constexpr (std::unsigned_integral<T>) {
+      return static_cast<T>(row_.getUInt64(column_));
+    } else if constexpr (std::integral<T>) {
+      return static_cast<T>(row_.getInt64(column_));
+    } else if constexpr (std::same_as<T, std::optional<Silence>>) {
+      --column_;  // two columns: what it means, after how long
+      const auto word = next<std::string>();
+      const Ms after = next<Ms>();
+      if (word.empty()) return std::nullopt;
+      return Silence{word == kSilenceSuccess ? Silence::Means::success : Silence::Means::failure, after};
+    } else {  // optional
+      if (row_.isNull(column_)) return std::nullopt;
+      --column_;
+      return next<typename T::value_type>();
+    }
+  }
+
+ private:
+  const ::sql::ResultSet& row_;
+  std::uint32_t column_ = 0;  // the last one read
+};
+
+// What reads the columns of a row into these members of a T, in this order.
+template <typename T, typename... Member>
+constexpr auto row_of(Member T::*... members) {
+  return [=](const ::sql::ResultSet& row) {
+    T out;
+    Fields fields(row);
+    (fields >> ... >> (out.*members));
+    return out;
+  };
+}
+
+// --- the connection
 
 class Session {
  public:
@@ -145,7 +230,6 @@ class Session {
 
   // Largest statement or row that the server accepts, bytes; 0 before the first connection.
   std::int64_t max_packet() const { return max_packet_; }
-  Ms timeout() const { return timeout_; }
   const StoreOptions& options() const { return options_; }
   const std::shared_ptr<Addresses>& addresses() const { return addresses_; }
   const Clock& clock() const { return addresses_->clock(); }
@@ -219,8 +303,6 @@ inline constexpr auto kAllShards = [] {
   return all;
 }();
 
-ServerVariables read_variables(Session& session);
-
 // The filter as SQL conditions, for a statement in which rung_tasks is t.
 Sql conditions(const Filter& filter);
 
@@ -233,6 +315,13 @@ inline Sql same_text(std::string_view column, std::string_view value) {
   return render("list.text", {{"column", Sql::identifier(column)}, {"value", value}});
 }
 
+Sql name_sql(std::string_view text);  // of a VARCHAR(255)
+
+const Sql& task_columns();  // those that task_from() reads, of rung_tasks as t
+Task task_from(Fields& row);
+RuleHeaders rule_headers_from(const std::string& text);  // the column rule_headers
+StoredMessage message_at(const ::sql::ResultSet& row);   // the columns of messages
+
 // Deletes the rows with these values of a column; `ids`: a list.
 inline Sql delete_by(std::string_view table, std::string_view column, const Sql& ids) {
   return render("delete_by_ids",
@@ -242,19 +331,8 @@ inline Sql delete_by(std::string_view table, std::string_view column, const Sql&
 // Inside a transaction. `event.node` is ignored; `node`: of the instance, 0 = none.
 void write_event(Session& session, const SystemEvent& event, int node = 0);
 
-// The condition that the runner of the step still owns its bulk, and nobody else has done the step.
-inline Sql if_ours(const BulkStep& step) {
-  return render("bulk.if_ours", {{"bulk", step.bulk}, {"runner", step.runner}, {"from", step.from}});
-}
-
 // Inside a transaction. Whether this batch is the maker's latest of its kind: its answer was lost, and it is
 // repeated. If not, it is the latest from now on. kind: "gates", "counts".
 bool is_repeated(Session& session, std::string_view kind, const std::string& maker, const std::string& id);
-
-// 0: there is no schema, or it was not finished.
-int schema_version(Session& session);
-
-// The condition that the attempt c is a short claim of the row t.
-inline Sql short_claim() { return render("short_claim"); }
 
 }  // namespace rung::mysql

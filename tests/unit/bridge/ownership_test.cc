@@ -1,6 +1,4 @@
 // One database serves one place of one broker, and a place has one database.
-#include "src/store/ownership.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "src/bridge/bridge.h"
 #include "src/core/machine/headers.h"
+#include "src/store/store.h"
 #include "tests/support/memory/memory_broker.h"
 #include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
