@@ -157,9 +157,8 @@ class Transitions {
   int in_flight_ = 0;
 };
 
-// --- single_rows.cc
-// Store calls on many rows of which one may fail for good, because of its data: the batch is split, so that
-// only the bad row fails. Thread: a store thread's; the functions block.
+// --- store calls on many rows of which one may fail for good, because of its data: the batch is split, so
+// that only the bad row fails. Thread: a store thread's; the functions block.
 
 // Store::messages(). A message whose reading fails for good has the reason in `broken`.
 std::vector<StoredMessage> read_messages(Store& store, std::span<const TaskId> ids);
