@@ -13,21 +13,17 @@ Sql minutes_of(Ms length) {
 
 void add_promised(Session& session, const CountBatch& batch) {
   Rows rows;
-  bool any = false;
   for (const auto& [queue, promised, activity] : batch.changes) {
     if (promised == PromiseCounts{}) continue;
-    any = true;
     for (const Ms length : {kPromiseMinutes, kPromiseHour}) {
       rows.row() << queue_key(name_sql(queue)) << minutes_of(length) << bucket_of(batch.at, length)
                  << promised.in_time << promised.late << promised.gated;
     }
   }
-  if (any) session.later(render("promises_add", {{"rows", rows.done()}}));
+  if (!rows.empty()) session.later(render("promises_add", {{"rows", rows.done()}}));
 }
 
 void add_activity(Session& session, const CountBatch& batch) {
-  const ActivityCounts sum = sum_of(batch);
-  if (sum == ActivityCounts{}) return;
   const EpochMs minute = bucket_of(batch.at, kActivityMinute);
   Rows rows;
   const auto add = [&](const std::string& queue, const ActivityCounts& more) {
@@ -35,8 +31,8 @@ void add_activity(Session& session, const CountBatch& batch) {
     rows.row() << queue_key(name_sql(queue)) << minute << more.failed << more.retried << more.succeeded;
   };
   for (const auto& [queue, promised, activity] : batch.changes) add(queue, activity);
-  add(kAllQueues, sum);
-  session.later(render("activity_add", {{"rows", rows.done()}}));
+  add(kAllQueues, sum_of(batch));
+  if (!rows.empty()) session.later(render("activity_add", {{"rows", rows.done()}}));
 }
 
 // Adds to `piece` what `which` selects. Returns whether it counted as many as it may; then piece.next is

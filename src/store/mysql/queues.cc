@@ -61,7 +61,7 @@ States lock_states(Session& session, std::span<const std::string> queues, EpochM
     missing.row() << queue_key(Sql::of(queue)) << ""
                   << "" << now;
   }
-  if (missing.count() == 0) return out;
+  if (missing.empty()) return out;
   session.exec(render("gates_create", {{"rows", missing.done()}}));
   out = lock_existing(session, queues);
   for (const std::string& queue : queues) {
@@ -83,7 +83,7 @@ void write_states(Session& session, std::span<const GateState> states) {
     }
     rows << state.seen_at;
   }
-  if (rows.count() > 0) session.exec(render("gates_write", {{"rows", rows.done()}}));
+  if (!rows.empty()) session.exec(render("gates_write", {{"rows", rows.done()}}));
 }
 
 // The columns of `pauses`.
@@ -127,11 +127,6 @@ AttachmentRecords read_records(Session& session, std::span<const std::string> qu
     records[record.queue] = record;
   });
   return records;
-}
-
-std::optional<AttachmentRecord> record_of(const AttachmentRecords& records, const std::string& queue) {
-  const auto it = records.find(queue);
-  return it == records.end() ? std::nullopt : std::optional(it->second);
 }
 
 void write_record(Session& session, const AttachmentRecord& record) {
@@ -241,21 +236,22 @@ AttachmentRecords MysqlStore::attachments(std::span<const std::string> queues) {
 // Usually nothing changes: then nothing is locked.
 void MysqlStore::see_attachments(std::span<const AttachmentSighting> seen) {
   if (seen.empty()) return;
-  std::vector<std::string> queues;
-  std::vector<AttachmentSighting> ordered;
-  for (const AttachmentSighting& one : seen) {
-    ordered.push_back(one);
-    ordered.back().detail = clean_utf8(one.detail, kDetailBytes);
-  }
+  std::vector<AttachmentSighting> ordered(seen.begin(), seen.end());
   std::ranges::sort(ordered, {}, &AttachmentSighting::queue);  // every transaction locks in the same order
-  for (const AttachmentSighting& one : ordered) queues.push_back(one.queue);
+  std::vector<std::string> queues;
+  for (AttachmentSighting& one : ordered) {
+    one.detail = clean_utf8(one.detail, kDetailBytes);
+    queues.push_back(one.queue);
+  }
   // Whether anything changes; writes it if the rows are locked.
   const auto see = [&](bool lock) {
     AttachmentRecords records = read_records(*session_, queues, lock);
     const EpochMs now = session_->now();
     bool changes = false;
     for (const AttachmentSighting& one : ordered) {
-      const AttachmentChange change = see_attachment(record_of(records, one.queue), one, now);
+      const auto before = records.find(one.queue);
+      const AttachmentChange change =
+          see_attachment(before == records.end() ? std::nullopt : std::optional(before->second), one, now);
       if (!change.record) continue;
       changes = true;
       records[one.queue] = *change.record;

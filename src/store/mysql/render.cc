@@ -74,14 +74,11 @@ Sql& Sql::operator+=(const Sql& more) {
 
 Rows& Rows::row() {
   text_ += text_.empty() ? "(" : "),(";
-  first_ = true;
-  ++rows_;
   return *this;
 }
 
 Rows& Rows::add(const Sql& value) {
-  if (!first_) text_ += ',';
-  first_ = false;
+  if (text_.back() != '(') text_ += ',';  // no value ends with it
   text_ += value.str();
   return *this;
 }

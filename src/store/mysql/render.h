@@ -92,14 +92,12 @@ class Rows {
   }
   Sql done() const { return Sql::rendered(text_.empty() ? std::string() : text_ + ")"); }
   std::size_t size() const { return text_.size(); }  // bytes so far
-  int count() const { return rows_; }
+  bool empty() const { return text_.empty(); }
 
  private:
   Rows& add(const Sql& value);
 
   std::string text_;
-  bool first_ = true;
-  int rows_ = 0;
 };
 
 struct Place {

@@ -343,7 +343,7 @@ void write_rows(Session& session, Statement statement, const Range& range, Add a
     session.later(statement(rows.done()));
     rows = Rows{};
   }
-  if (rows.count() > 0) session.later(statement(rows.done()));
+  if (!rows.empty()) session.later(statement(rows.done()));
 }
 auto rows_of(std::string_view name) {
   return [name](Sql rows) { return render(name, {{"rows", std::move(rows)}}); };
@@ -451,7 +451,7 @@ void insert_headers(Session& session, NewRows chunk) {
   if (names.empty()) return;
   Rows rows;
   for (const NewRow* row : chunk) add_indexed_headers(rows, row->task->task.id, *row->task->message, names);
-  if (rows.count() > 0) session.later(render("insert_headers", {{"rows", rows.done()}}));
+  if (!rows.empty()) session.later(render("insert_headers", {{"rows", rows.done()}}));
 }
 
 void insert_bodies_as_text(Session& session, NewRows chunk) {
@@ -630,7 +630,7 @@ void MysqlStore::replace_message(const Task& task, const MessagePtr& message) {
   session_->exec(delete_by("rung_task_headers", "task_id", id));
   Rows rows;
   add_indexed_headers(rows, task.id, *message, names);
-  if (rows.count() > 0) session_->exec(render("insert_headers", {{"rows", rows.done()}}));
+  if (!rows.empty()) session_->exec(render("insert_headers", {{"rows", rows.done()}}));
 }
 
 void MysqlStore::read_messages(std::span<const TaskId> ids, std::vector<StoredMessage>& into) {
