@@ -328,7 +328,9 @@ void Judge::judge_silence(const Facts& facts, const Task& task) {
   const BrokerServer::Queue* queue = server_ == nullptr ? nullptr : server_->queue(task.queue);
   const Us now = world_.events.now();
   if (task.state != State::succeeded || queue == nullptr) return;
-  const bool looks = world_.settings.has(Fault::detach) || world_.settings.has(Fault::idle);
+  // A queue that answers nothing does not tell what is in it.
+  const bool looks =
+      queue->silent == 0 && (world_.settings.has(Fault::detach) || world_.settings.has(Fault::idle));
   if (looks && !read_.contains({task.id, task.attempt}) &&
       std::ranges::any_of(queue->ready, [&](const Copy& copy) { return id_of(copy.message) == task.id; }))
     return broken("silence is no success while nobody has read the message: " + task.queue, facts.message);
