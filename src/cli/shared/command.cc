@@ -20,7 +20,6 @@
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
-
 namespace {
 
 // The command line as it was parsed.
@@ -72,6 +71,29 @@ void add_options(CLI::App& app, Takes takes) {
     add("--token-file", c.api.token_file, "FILE", "With --api: the token is this file's first line");
     add("--ca", c.api.ca, "FILE", "With --api: CA certificates (PEM) to verify it; default: the system's");
   }
+}
+
+Config config_of_session(const std::string& queue, ConfigFor purpose) {
+  if (given().api.url.empty()) {
+    Config config = load(purpose, queue);
+    config.store.migrate = false;  // also of later connections: see open_store()
+    return config;
+  }
+  Config config;
+  config.api = given().api;
+  return config;
+}
+
+// The real user: environment variables can be forged. Only root may name another: sudo says who called it.
+std::string user_name() {
+  if (getuid() == 0) {
+    if (const char* caller = std::getenv("SUDO_USER"); caller != nullptr && *caller != '\0') return caller;
+  }
+  std::array<char, 4096> room{};
+  passwd entry{};
+  passwd* found = nullptr;
+  const bool known = getpwuid_r(getuid(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr;
+  return known ? found->pw_name : "uid " + std::to_string(getuid());
 }
 
 }  // namespace
@@ -155,21 +177,6 @@ std::unique_ptr<MysqlStore> open_store(StoreOptions options, const Clock& clock)
   return store;
 }
 
-namespace {
-
-Config config_of_session(const std::string& queue, ConfigFor purpose) {
-  if (given().api.url.empty()) {
-    Config config = load(purpose, queue);
-    config.store.migrate = false;  // also of later connections: see open_store()
-    return config;
-  }
-  Config config;
-  config.api = given().api;
-  return config;
-}
-
-}  // namespace
-
 Session::Session(const std::string& queue, ConfigFor purpose)
     : config(config_of_session(queue, purpose)),
       api(config.api.url.empty() ? local_api(config, clock, cli_user(), open_store(config.store, clock))
@@ -198,22 +205,6 @@ int open_and_draw(const CLI::App& command, const std::function<int(Session&)>& d
     std::this_thread::sleep_for(std::chrono::seconds{2});
   }
 }
-
-namespace {
-
-// The real user: environment variables can be forged. Only root may name another: sudo says who called it.
-std::string user_name() {
-  if (getuid() == 0) {
-    if (const char* caller = std::getenv("SUDO_USER"); caller != nullptr && *caller != '\0') return caller;
-  }
-  std::array<char, 4096> room{};
-  passwd entry{};
-  passwd* found = nullptr;
-  const bool known = getpwuid_r(getuid(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr;
-  return known ? found->pw_name : "uid " + std::to_string(getuid());
-}
-
-}  // namespace
 
 std::string cli_user() {
   std::array<char, 256> host{};

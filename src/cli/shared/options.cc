@@ -19,7 +19,6 @@
 #include "src/core/base/utf8.h"
 
 namespace rung::cli {
-
 namespace {
 
 // The next time after `now` at which this machine's clock shows `time`. Where it skips that time (daylight
@@ -41,47 +40,9 @@ EpochMs next_local(Ms time, EpochMs now) {
   }
 }
 
-}  // namespace
-
-tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now, Direction direction) {
-  if (text == "now") return now;
-  if (const auto instant = read_instant(text)) return *instant;
-  const bool minus = text.starts_with('-');
-  const bool is_signed = minus || text.starts_with('+');
-  const auto duration = levels::parse_duration(is_signed ? text.substr(1) : text);
-  if (!duration) {
-    return tl::unexpected(
-        fmt::format("'{}' is neither a time (2026-11-21T17:05:00Z, UTC unless it has an offset) nor a "
-                    "duration (90s, 1h30m, 2d)",
-                    text));
-  }
-  const bool back = is_signed ? minus : direction == Direction::past;
-  return back ? now - *duration : now + *duration;
-}
-
-tl::expected<EpochMs, std::string> parse_until(std::string_view text, EpochMs now) {
-  if (const auto time = read_time_of_day(text)) return next_local(*time, now);
-  if (const auto instant = read_instant(text)) return *instant;
-  return tl::unexpected(fmt::format(
-      "'{}' is neither a time of day (08:00, by this machine's clock) nor a time (2026-11-21T17:05:00Z, UTC "
-      "unless it has an offset)",
-      text));
-}
-
-namespace {
-
 std::string flags_of(const Field& field) {
   return field.flags.empty() ? option_for(field.member) : std::string(field.flags);
 }
-
-}  // namespace
-
-std::string flag_of(const Field& field) {
-  const std::string flags = flags_of(field);
-  return flags.substr(0, flags.find(','));
-}
-
-namespace {
 
 // Due times are ahead, all others have been.
 std::string time_help(Is is) {
@@ -169,7 +130,60 @@ void add_value(const Field& field, const std::string& text, EpochMs now, Json& r
   }
 }
 
+Field field_of(const api::Param& param) {
+  using Of = api::Param::Is;
+  if (param.is == Of::headers)
+    return {"header", Is::headers, "NAME=VALUE",
+            "a header, and its value; only headers listed under index_headers in the config"};
+  Field field{param.name, Is::name, "TEXT", param.help, {}, 0, 0, param.words};
+  if (param.name == "queue") field.type = "QUEUE";
+  if (param.name == "first_failed_after") field.flags = "--first-failed-after,--since";
+  if (param.is == Of::word)  // "only ...: true" is a flag
+    field.is = param.words.size() == 1 ? Is::flag : Is::word;
+  if (param.is == Of::words) field.is = Is::words;
+  if (param.is == Of::flag) field.is = Is::flag;
+  if (param.is == Of::time) {
+    field.is = param.name.starts_with("due_") ? Is::future : Is::past;
+    field.type = "TIME";
+  }
+  if (param.is == Of::duration) {
+    field.is = Is::duration;
+    field.type = "DURATION";
+  }
+  return field;
+}
+
 }  // namespace
+
+tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now, Direction direction) {
+  if (text == "now") return now;
+  if (const auto instant = read_instant(text)) return *instant;
+  const bool minus = text.starts_with('-');
+  const bool is_signed = minus || text.starts_with('+');
+  const auto duration = levels::parse_duration(is_signed ? text.substr(1) : text);
+  if (!duration) {
+    return tl::unexpected(
+        fmt::format("'{}' is neither a time (2026-11-21T17:05:00Z, UTC unless it has an offset) nor a "
+                    "duration (90s, 1h30m, 2d)",
+                    text));
+  }
+  const bool back = is_signed ? minus : direction == Direction::past;
+  return back ? now - *duration : now + *duration;
+}
+
+tl::expected<EpochMs, std::string> parse_until(std::string_view text, EpochMs now) {
+  if (const auto time = read_time_of_day(text)) return next_local(*time, now);
+  if (const auto instant = read_instant(text)) return *instant;
+  return tl::unexpected(fmt::format(
+      "'{}' is neither a time of day (08:00, by this machine's clock) nor a time (2026-11-21T17:05:00Z, UTC "
+      "unless it has an offset)",
+      text));
+}
+
+std::string flag_of(const Field& field) {
+  const std::string flags = flags_of(field);
+  return flags.substr(0, flags.find(','));
+}
 
 void add_fields(CLI::App& c, std::span<const Field> fields, const std::string& group) {
   for (const Field& field : fields) {
@@ -238,33 +252,6 @@ Parameters read_params(const CLI::App& c, std::span<const Field> fields, EpochMs
     parameters.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
   return parameters;
 }
-
-namespace {
-
-Field field_of(const api::Param& param) {
-  using Of = api::Param::Is;
-  if (param.is == Of::headers)
-    return {"header", Is::headers, "NAME=VALUE",
-            "a header, and its value; only headers listed under index_headers in the config"};
-  Field field{param.name, Is::name, "TEXT", param.help, {}, 0, 0, param.words};
-  if (param.name == "queue") field.type = "QUEUE";
-  if (param.name == "first_failed_after") field.flags = "--first-failed-after,--since";
-  if (param.is == Of::word)  // "only ...: true" is a flag
-    field.is = param.words.size() == 1 ? Is::flag : Is::word;
-  if (param.is == Of::words) field.is = Is::words;
-  if (param.is == Of::flag) field.is = Is::flag;
-  if (param.is == Of::time) {
-    field.is = param.name.starts_with("due_") ? Is::future : Is::past;
-    field.type = "TIME";
-  }
-  if (param.is == Of::duration) {
-    field.is = Is::duration;
-    field.type = "DURATION";
-  }
-  return field;
-}
-
-}  // namespace
 
 std::vector<Field> params_of(std::string_view operation, const std::vector<std::string_view>& without) {
   std::vector<Field> fields;

@@ -17,7 +17,6 @@
 #include "src/core/base/utf8.h"
 
 namespace rung::cli {
-
 namespace {
 
 // Its own, or that of its queue's rules; null: not known.
@@ -46,6 +45,19 @@ std::string parked_text(const Json& task) {
   if (to == "-")
     return fmt::format("; its queue is unknown: `rung redrive {} --to-queue QUEUE` sends it", id);
   return fmt::format("; `rung redrive {}` sends it to {} again", id, to);
+}
+
+// The newest, and whether it is the only one; null: there is none.
+std::pair<Json, bool> newest_of_message(Api& api, const std::string& id) {
+  if (id.empty()) return {};
+  const Json page = need(read_page(api, "/v1/tasks", {{"message_id", id}}, "tasks", 2, ""));
+  const Json& tasks = part_of(page, "tasks");
+  return {tasks.empty() ? Json() : tasks.front(), tasks.size() == 1};
+}
+
+Failed several_tasks(const std::string& message_id) {
+  return {kUserError, "several tasks have the message-id '" + message_id + "': `rung list --message-id " +
+                          message_id + "` has their retry-ids"};
 }
 
 }  // namespace
@@ -123,23 +135,6 @@ std::string read_bytes(const std::string& file) {
 }
 
 std::string path_of(const Json& task) { return "/v1/tasks/" + percent_encode(text_of(task, "retry_id")); }
-
-namespace {
-
-// The newest, and whether it is the only one; null: there is none.
-std::pair<Json, bool> newest_of_message(Api& api, const std::string& id) {
-  if (id.empty()) return {};
-  const Json page = need(read_page(api, "/v1/tasks", {{"message_id", id}}, "tasks", 2, ""));
-  const Json& tasks = part_of(page, "tasks");
-  return {tasks.empty() ? Json() : tasks.front(), tasks.size() == 1};
-}
-
-Failed several_tasks(const std::string& message_id) {
-  return {kUserError, "several tasks have the message-id '" + message_id + "': `rung list --message-id " +
-                          message_id + "` has their retry-ids"};
-}
-
-}  // namespace
 
 Failed no_such_task(const std::string& id) {
   return {kNotFound, "no task with retry-id or message-id '" + id + "'"};

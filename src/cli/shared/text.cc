@@ -41,6 +41,24 @@ std::size_t fitting(std::string_view text, std::size_t columns) {
   return at;
 }
 
+// `inner`: of a list or an object; not explained then.
+std::string value_text(const Json& value, EpochMs now, bool inner = false) {
+  if (value.is_null()) return {};
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    const auto time = inner ? std::nullopt : from_rfc3339(text);
+    return time ? moment(*time, now) : text;
+  }
+  if (inner || value.is_number()) return api::dump(value);
+  std::string out;
+  for (const auto& [name, one] : value.items()) {
+    if (one.is_null()) continue;
+    out += (out.empty() ? "" : "\n") + (value.is_object() ? name + ": " : "") + value_text(one, now, true);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::size_t terminal_width() {
@@ -100,28 +118,6 @@ std::string lines(std::string_view text, std::size_t indent) {
     text.remove_prefix(end + 1);
   }
 }
-
-namespace {
-
-// `inner`: of a list or an object; not explained then.
-std::string value_text(const Json& value, EpochMs now, bool inner = false) {
-  if (value.is_null()) return {};
-  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (value.is_string()) {
-    const auto text = value.get<std::string>();
-    const auto time = inner ? std::nullopt : from_rfc3339(text);
-    return time ? moment(*time, now) : text;
-  }
-  if (inner || value.is_number()) return api::dump(value);
-  std::string out;
-  for (const auto& [name, one] : value.items()) {
-    if (one.is_null()) continue;
-    out += (out.empty() ? "" : "\n") + (value.is_object() ? name + ": " : "") + value_text(one, now, true);
-  }
-  return out;
-}
-
-}  // namespace
 
 std::string facts_text(const api::Json& object, EpochMs now) {
   constexpr std::size_t kLabel = 20;

@@ -122,29 +122,7 @@ int show(Session& session, Ms max_overdue) {
   return problems.empty() ? kSuccess : kUserError;
 }
 
-}  // namespace
-
-void add_stats(CLI::App& app) {
-  static constexpr Field kMaxOverdue{"max_overdue", Is::duration, "DURATION",
-                                     "Fail if a task is overdue by more than this (default: 1m)"};
-  CLI::App& c = add_command(
-      app, "stats", "Shows task counts, shard owners and problems: a health check",
-      "Examples:\n"
-      "  rung stats\n"
-      "  rung stats --json --max-overdue 5m    a health check: exit code 1 on problems\n"
-      "Problems: a shard without a live owner, tasks overdue by more than --max-overdue.",
-      [](const CLI::App& command) {
-        const Ms most =
-            levels::parse_duration(value_of(command, "--max-overdue")).value_or(Ms{std::chrono::minutes{1}});
-        return open_and_draw(command, [&](Session& session) { return show(session, most); });
-      });
-  add_fields(c, {&kMaxOverdue, 1});
-  add_watch(c);
-}
-
 // --------------------------------------------------------------------------------------------- rung nodes
-
-namespace {
 
 // "0-20,43"
 std::string ranges(const Json& shards) {
@@ -212,6 +190,24 @@ int show_nodes(Session& session, bool ended) {
 }
 
 }  // namespace
+
+void add_stats(CLI::App& app) {
+  static constexpr Field kMaxOverdue{"max_overdue", Is::duration, "DURATION",
+                                     "Fail if a task is overdue by more than this (default: 1m)"};
+  CLI::App& c = add_command(
+      app, "stats", "Shows task counts, shard owners and problems: a health check",
+      "Examples:\n"
+      "  rung stats\n"
+      "  rung stats --json --max-overdue 5m    a health check: exit code 1 on problems\n"
+      "Problems: a shard without a live owner, tasks overdue by more than --max-overdue.",
+      [](const CLI::App& command) {
+        const Ms most =
+            levels::parse_duration(value_of(command, "--max-overdue")).value_or(Ms{std::chrono::minutes{1}});
+        return open_and_draw(command, [&](Session& session) { return show(session, most); });
+      });
+  add_fields(c, {&kMaxOverdue, 1});
+  add_watch(c);
+}
 
 void add_nodes(CLI::App& app) {
   CLI::App& c = add_command(

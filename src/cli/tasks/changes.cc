@@ -571,34 +571,7 @@ void add_finish(CLI::App& app) {
   for (const char* of_one : {"--error", "--attempt", "--executor"}) c.get_option(of_one)->needs("ID");
 }
 
-}  // namespace
-
-void add_changes(CLI::App& app) {
-  add_action(app, BulkAction::cancel, "Cancels scheduled tasks: they are not sent again",
-             "Examples:\n"
-             "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
-             "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
-             "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.",
-             kReasonToo);
-  add_action(app, BulkAction::discard, "Gives up parked or scheduled tasks: they are not sent again",
-             "Examples:\n"
-             "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
-             "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
-             "A discarded task keeps its history until `retention` deletes it.",
-             kReasonToo);
-  add_reschedule(app);
-  add_action(app, BulkAction::fire, "Sends scheduled tasks now",
-             "Examples:\n"
-             "  rung fire 249107395289088\n"
-             "  rung fire --queue orders --rate 50 --yes",
-             kReason);
-  add_redrive(app);
-  add_finish(app);
-}
-
 // ---------------------------------------------------------------------------------------------- rung bulk
-
-namespace {
 
 std::string bulks_text(Session& session, const Json& page) {
   using enum Table::Align;
@@ -665,6 +638,29 @@ CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& su
 }
 
 }  // namespace
+
+void add_changes(CLI::App& app) {
+  add_action(app, BulkAction::cancel, "Cancels scheduled tasks: they are not sent again",
+             "Examples:\n"
+             "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
+             "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
+             "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.",
+             kReasonToo);
+  add_action(app, BulkAction::discard, "Gives up parked or scheduled tasks: they are not sent again",
+             "Examples:\n"
+             "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
+             "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
+             "A discarded task keeps its history until `retention` deletes it.",
+             kReasonToo);
+  add_reschedule(app);
+  add_action(app, BulkAction::fire, "Sends scheduled tasks now",
+             "Examples:\n"
+             "  rung fire 249107395289088\n"
+             "  rung fire --queue orders --rate 50 --yes",
+             kReason);
+  add_redrive(app);
+  add_finish(app);
+}
 
 void add_bulk(CLI::App& app) {
   CLI::App& bulk = add_command(

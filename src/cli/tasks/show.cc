@@ -96,25 +96,7 @@ int show(const CLI::App& c) {
   });
 }
 
-}  // namespace
-
-void add_show(CLI::App& app) {
-  CLI::App& c = add_command(app, "show", "Shows one task in detail",
-                            "Examples:\n"
-                            "  rung show 249107395289088\n"
-                            "  rung show 249107395289088 --raw > body.bin\n"
-                            "  rung show order-17                    by message-id: the newest task\n"
-                            "  rung show 249107395289088 --json | jq .origin",
-                            show);
-  add_text(c, "ID", "A retry-id or a message-id").required();
-  CLI::Option& raw = add_flag(c, "--raw", "Print only the body, as raw bytes");
-  add_flag(c, "--trace", "Show the whole last error, not its first line alone").excludes(&raw);
-  add_flag(c, "--body", "Include the body; control characters are escaped").excludes(&raw);
-}
-
 // ------------------------------------------------------------------------------------------- rung history
-
-namespace {
 
 // "2026-11-21 17:05:00.000  redrive by ann@desk (cli), bulk 7: the bank is back"
 std::string change_text(const Json& change) {
@@ -198,23 +180,7 @@ int history(const CLI::App& c) {
   return kSuccess;
 }
 
-}  // namespace
-
-void add_history(CLI::App& app) {
-  CLI::App& c = add_command(
-      app, "history",
-      "Shows the history of a task: every attempt, every change by hand, and what happens next",
-      "Examples:\n"
-      "  rung history 249107395289088\n"
-      "  rung history order-17                 by message-id: the newest task\n"
-      "LATE: delay between the due time and the publish. AFTER: time until the consumer's result.",
-      history);
-  add_text(c, "ID", "A retry-id or a message-id").required();
-}
-
 // --------------------------------------------------------------------------------------------- rung audit
-
-namespace {
 
 // "state scheduled -> cancelled; next_due_at ... -> null": the values that differ.
 std::string change_line(const Json& row) {
@@ -258,6 +224,32 @@ int audit(const CLI::App& c, std::span<const Field> fields) {
 }
 
 }  // namespace
+
+void add_show(CLI::App& app) {
+  CLI::App& c = add_command(app, "show", "Shows one task in detail",
+                            "Examples:\n"
+                            "  rung show 249107395289088\n"
+                            "  rung show 249107395289088 --raw > body.bin\n"
+                            "  rung show order-17                    by message-id: the newest task\n"
+                            "  rung show 249107395289088 --json | jq .origin",
+                            show);
+  add_text(c, "ID", "A retry-id or a message-id").required();
+  CLI::Option& raw = add_flag(c, "--raw", "Print only the body, as raw bytes");
+  add_flag(c, "--trace", "Show the whole last error, not its first line alone").excludes(&raw);
+  add_flag(c, "--body", "Include the body; control characters are escaped").excludes(&raw);
+}
+
+void add_history(CLI::App& app) {
+  CLI::App& c = add_command(
+      app, "history",
+      "Shows the history of a task: every attempt, every change by hand, and what happens next",
+      "Examples:\n"
+      "  rung history 249107395289088\n"
+      "  rung history order-17                 by message-id: the newest task\n"
+      "LATE: delay between the due time and the publish. AFTER: time until the consumer's result.",
+      history);
+  add_text(c, "ID", "A retry-id or a message-id").required();
+}
 
 void add_audit(CLI::App& app) {
   const std::vector<Field> fields = params_of("listAudit");
