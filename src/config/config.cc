@@ -28,28 +28,13 @@ namespace {
 // A config file is written by hand; a larger file is something else.
 constexpr std::size_t kMostBytes = 1024 * 1024;
 
-// Sections whose variables need not be set: rung attach needs no database password, and a group does not need
-// those of other groups.
-confile::Unused unused_sections(ConfigFor purpose, const std::string& group) {
-  if (purpose == ConfigFor::check) return {};
-  return [purpose, own = "groups." + group + ".store"](std::string_view path) {
-    const bool broker = purpose == ConfigFor::broker, health = purpose == ConfigFor::health;
-    if (path == "otel") return purpose != ConfigFor::sidecar;
-    if (path.starts_with("groups.") && path.ends_with(".store")) return broker || health || path != own;
-    if (path == "store") return broker || health;
-    return (broker && path == "http") || (health && path == "broker");
-  };
-}
-
 // The group that has this queue; "" if none has it, or there are no groups.
-std::string group_of_queue(const std::string& text, const std::string& queue) {
-  Problems ignored("");
-  const auto root = confile::parse_document(text, ignored, [](auto) { return true; });
-  if (!root) return {};
-  confile::Load load{ignored};
-  load.root = *root;
-  confile::walk(load);
-  const QueueGroups groups = confile::groups_of(load);
+std::string group_of_queue(const confile::Node& root, const std::string& queue) {
+  QueueGroups groups;
+  for (const auto& [key, group] : root.entries_at("groups")) {
+    groups.all.push_back({key.text, "", {}});
+    for (const confile::Node& item : group.items_at("queues")) groups.all.back().queues.push_back(item.text);
+  }
   const auto* group = groups.of_queue(queue);
   return group != nullptr ? group->name : std::string();
 }
@@ -73,8 +58,8 @@ LoadedConfig load_text(const std::string& path, const std::string& text, ConfigF
                        GroupChoice choice) {
   LoadedConfig loaded;
   Problems problems(path);
-  if (choice.name.empty() && !choice.queue.empty()) choice.name = group_of_queue(text, choice.queue);
-  if (auto root = confile::parse_document(text, problems, unused_sections(purpose, choice.name))) {
+  if (auto root = confile::parse_document(text, problems)) {
+    if (choice.name.empty() && !choice.queue.empty()) choice.name = group_of_queue(*root, choice.queue);
     const auto slash = path.rfind('/');
     confile::Load load{problems, purpose, std::move(choice),
                        slash == std::string::npos ? "" : path.substr(0, slash)};
@@ -86,7 +71,6 @@ LoadedConfig load_text(const std::string& path, const std::string& text, ConfigF
              config.otel, config.api, config.log);
     confile::complete(load);
     loaded.config = std::move(load.config);
-    loaded.keys_used.assign(load.keys_used.begin(), load.keys_used.end());
   }
   loaded.warnings = problems.take_warnings();
   loaded.problems = problems.take();
@@ -109,13 +93,21 @@ bool may_differ(std::string_view key, const Config& config) {
 
 namespace confile {
 
-bool Load::reads_files_of(std::string_view path) const {
-  const bool of_group = path.starts_with("groups.");
-  if (purpose == ConfigFor::check || (purpose == ConfigFor::sidecar && !of_group)) return true;
-  if (purpose == ConfigFor::health) return false;
-  if (purpose == ConfigFor::broker) return path.starts_with("broker.");
-  if (of_group) return path.starts_with("groups." + choice.name + ".");
-  return path.starts_with("store.") || (purpose != ConfigFor::database && path.starts_with("api."));
+bool Load::needs(std::string_view path) const {
+  using enum ConfigFor;
+  if (purpose == check) return true;
+  std::string_view section = path.substr(0, path.find('.'));
+  if (section == "groups") {
+    if (path.find(".store.") == std::string_view::npos) return true;
+    if (!path.starts_with("groups." + choice.name + ".")) return false;
+    section = "store";
+  }
+  if (purpose == sidecar) return true;
+  if (section == "broker") return purpose == broker;
+  if (section == "store") return purpose != broker && purpose != health;
+  if (section == "api") return purpose == api || purpose == reading;
+  if (section == "http") return purpose == health;
+  return section != "otel" && section != "dialects";
 }
 
 std::optional<std::string> Load::text_of(const std::string& file, const Node& node) {
@@ -133,8 +125,7 @@ LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice
     return {.config = {},
             .problems = {{path, 0, 0,
                           text ? "larger than 1 MB: not a configuration file" : text.error().message}},
-            .warnings = {},
-            .keys_used = {}};
+            .warnings = {}};
   LoadedConfig loaded = load_text(path, *text, purpose, choice);
   if (loaded.ok() || purpose != ConfigFor::reading) return loaded;
   LoadedConfig services = load_text(path, only_services(*text), purpose, std::move(choice));

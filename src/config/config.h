@@ -130,7 +130,6 @@ struct LoadedConfig {
   std::vector<ConfigProblem> problems;  // all errors, in the order of the file
   // For the sidecar and for check: settings that work but should be changed.
   std::vector<ConfigProblem> warnings;
-  std::vector<std::string> keys_used;  // the keys in the file: "queues.*.ladder"
   bool ok() const { return problems.empty(); }
 };
 

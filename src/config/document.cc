@@ -17,50 +17,68 @@ namespace {
 constexpr int kMostNodes = 50'000;
 constexpr int kDeepest = 20;
 
+// Replaces each ${NAME} in a value by the environment variable; "$${" is a literal "${".
+void substitute(Node& node) {
+  constexpr std::string_view kDigits = "0123456789",
+                             kOfNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  node.text.clear();
+  for (std::string_view text = node.written;;) {
+    const auto at = text.find("${");
+    if (at != std::string_view::npos && at > 0 && text[at - 1] == '$') {
+      node.text.append(text.substr(0, at - 1)).append("${");
+      text.remove_prefix(at + 2);
+      continue;
+    }
+    node.text += text.substr(0, at);
+    if (at == std::string_view::npos) return;
+    const auto close = text.find('}', at);
+    const std::string name(text.substr(at + 2, close == std::string_view::npos ? 0 : close - at - 2));
+    const char* value = std::getenv(name.c_str());  // NOLINT: this program never changes its environment
+    if (name.empty() || kDigits.find(name[0]) != std::string_view::npos ||
+        name.find_first_not_of(kOfNames) != std::string::npos) {
+      node.unset = "invalid ${: write ${NAME}, e.g. ${RUNG_PASSWORD}; for a literal ${ write $${";
+    } else if (value == nullptr) {
+      node.unset = "environment variable " + name + " is not set: set it, or write the value here";
+    }
+    node.invalid = !node.unset.empty();
+    if (node.invalid) return;
+    node.text += value;
+    node.substituted = true;
+    text.remove_prefix(close + 1);
+  }
+}
+
+Mark mark_of(const YAML::Mark& at) { return {at.line + 1, at.column + 1}; }
+
 struct Converter {
   Problems& problems;
-  const Unused unused;
-  bool in_unused = false;
   int nodes = 0;
-  bool stopped = false;
 
-  void stop_with(Mark at, std::string what) {
-    if (!stopped) problems.add(at, std::move(what));
-    stopped = true;
-  }
-
-  // `path`: the keys above this node.
-  Node convert(const YAML::Node& from, Mark fallback, int depth, bool is_key, const std::string& path = {}) {
+  Node convert(const YAML::Node& from, Mark fallback, int depth, bool is_key = false) {
     Node to;
     const YAML::Mark mark = from.Mark();
     // A missing value has no useful position: report its key's.
-    to.mark = from.IsNull() || mark.is_null() ? fallback : Mark{mark.line + 1, mark.column + 1};
-    if (++nodes > kMostNodes) stop_with(to.mark, "too large for a configuration file");
-    if (depth > kDeepest) stop_with(to.mark, "nested too deeply");
-    if (stopped) {
-      to.invalid = true;
-      return to;
-    }
+    to.mark = from.IsNull() || mark.is_null() ? fallback : mark_of(mark);
+    if (++nodes > kMostNodes) throw YAML::Exception(mark, "too large for a configuration file");
+    if (depth > kDeepest) throw YAML::Exception(mark, "nested too deeply");
     if (from.IsScalar()) {
-      set_text(from.Scalar(), to, is_key);
+      to.kind = Node::Kind::text;
+      to.text = to.written = from.Scalar();
+      if (!is_key) substitute(to);
     } else if (from.IsSequence()) {
       to.kind = Node::Kind::list;
-      for (const auto& item : from) to.items.push_back(convert(item, to.mark, depth + 1, false));
+      for (const auto& item : from) to.items.push_back(convert(item, to.mark, depth + 1));
     } else if (from.IsMap()) {
       to.kind = Node::Kind::map;
       std::vector<Node> merged;
       for (const auto& entry : from) {
         Node key = convert(entry.first, to.mark, depth + 1, true);
         if (key.text == "<<" && entry.first.Tag() != "!") {
-          merged.push_back(convert(entry.second, key.mark, depth + 1, false, path));
-          continue;
+          merged.push_back(convert(entry.second, key.mark, depth + 1));
+        } else {
+          Node value = convert(entry.second, key.mark, depth + 1);
+          to.entries.push_back({std::move(key), std::move(value)});
         }
-        const std::string child = path.empty() ? key.text : path + "." + key.text;
-        const bool was_unused = in_unused;
-        in_unused = in_unused || (unused && unused(child));
-        Node value = convert(entry.second, key.mark, depth + 1, false, child);
-        in_unused = was_unused;
-        to.entries.push_back({std::move(key), std::move(value)});
       }
       for (Node& source : merged) merge(std::move(source), to);
     }
@@ -72,34 +90,14 @@ struct Converter {
     if (source.kind == Node::Kind::list) {
       for (Node& item : source.items) merge(std::move(item), to);
     } else if (source.kind == Node::Kind::map) {
-      const auto own = to.entries.size();
-      const auto has = [&](const Node& key, std::size_t most) {
-        return std::any_of(to.entries.begin(), to.entries.begin() + static_cast<std::ptrdiff_t>(most),
-                           [&](const Entry& entry) { return entry.key.text == key.text; });
-      };
       for (Entry& entry : source.entries) {
-        if (!has(entry.key, own)) to.entries.push_back(std::move(entry));
+        const auto is_it = [&](const Entry& own) { return own.key.text == entry.key.text; };
+        if (std::ranges::none_of(to.entries, is_it)) to.entries.push_back(std::move(entry));
       }
-    } else if (!source.invalid) {
+    } else {
       problems.add(source.mark,
                    "<<: expected keys to merge: write <<: *NAME, with the anchor &NAME before "
                    "the keys elsewhere");
-    }
-  }
-
-  void set_text(const std::string& text, Node& to, bool is_key) {
-    to.kind = Node::Kind::text;
-    to.written = text;
-    if (is_key) {
-      to.text = text;
-      return;
-    }
-    auto result = substitute(text);
-    to.text = std::move(result.text);
-    to.substituted = result.substituted;
-    if (!result.problem.empty()) {
-      if (!in_unused) problems.add(to.mark, std::move(result.problem));
-      to.invalid = true;
     }
   }
 };
@@ -164,11 +162,6 @@ std::string Node::path_of(std::string_view key) const {
   return path + (path.empty() || key.empty() ? "" : ".") + std::string(key);
 }
 
-bool Node::is_from_environment() const {
-  return substituted || std::ranges::any_of(items, &Node::is_from_environment) ||
-         std::ranges::any_of(entries, [](const Entry& entry) { return entry.value.is_from_environment(); });
-}
-
 const Node* Node::find(std::string_view key) const {
   if (key.empty()) return this;
   const auto dot = key.find('.');
@@ -203,55 +196,20 @@ const std::vector<Entry>& Node::entries_at(std::string_view key) const {
 std::vector<ConfigProblem> Problems::take() { return in_order(std::move(found_)); }
 std::vector<ConfigProblem> Problems::take_warnings() { return in_order(std::move(warnings_)); }
 
-std::optional<Node> parse_document(std::string_view text, Problems& problems, Unused unused) {
+std::optional<Node> parse_document(std::string_view text, Problems& problems) {
   try {
     const std::string input(text);
-    if (const auto second = second_document(input)) {
-      problems.add({second->line + 1, second->column + 1},
-                   "unexpected second YAML document: a config file has only one");
-      return std::nullopt;
-    }
-    Converter converter{problems, std::move(unused)};
-    Node root = converter.convert(YAML::Load(input), {}, 0, false);
-    if (converter.stopped) return std::nullopt;
-    return root;
-  } catch (const YAML::Exception& error) {
-    problems.add({error.mark.line + 1, error.mark.column + 1}, explain(error, text));
+    const auto second = second_document(input);
+    if (!second) return Converter{problems}.convert(YAML::Load(input), {}, 0);
+    problems.add(mark_of(*second), "unexpected second YAML document: a config file has only one");
+  } catch (const YAML::ParserException& error) {
+    problems.add(mark_of(error.mark), explain(error, text));
+  } catch (const YAML::Exception& error) {  // the converter's
+    problems.add(mark_of(error.mark), error.msg);
   } catch (const std::exception& error) {
     problems.add({}, std::string("not YAML: ") + error.what());
   }
   return std::nullopt;
-}
-
-Substitution substitute(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789",
-                             kOfNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-  Substitution out;
-  for (;;) {
-    const auto at = text.find("${");
-    if (at != std::string_view::npos && at > 0 && text[at - 1] == '$') {
-      out.text.append(text.substr(0, at - 1)).append("${");
-      text.remove_prefix(at + 2);
-      continue;
-    }
-    out.text += text.substr(0, at);
-    if (at == std::string_view::npos) return out;
-    const auto close = text.find('}', at);
-    const std::string name(text.substr(at + 2, close == std::string_view::npos ? 0 : close - at - 2));
-    if (name.empty() || kDigits.find(name[0]) != std::string_view::npos ||
-        name.find_first_not_of(kOfNames) != std::string::npos) {
-      out.problem = "invalid ${: write ${NAME}, e.g. ${RUNG_PASSWORD}; for a literal ${ write $${";
-      return out;
-    }
-    const char* value = std::getenv(name.c_str());  // NOLINT: this program never changes its environment
-    if (value == nullptr) {
-      out.problem = "environment variable " + name + " is not set: set it, or write the value here";
-      return out;
-    }
-    out.text += value;
-    out.substituted = true;
-    text.remove_prefix(close + 1);
-  }
 }
 
 std::string in_quotes(std::string_view text) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <any>
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -30,7 +29,8 @@ struct Node {
   std::string text;          // kind text: after substitution of ${NAME}
   std::string written;       // kind text: as in the file
   bool substituted = false;  // it contains a ${NAME}: the text may be secret and is never quoted
-  bool invalid = false;      // its error, or one below it, is already reported
+  std::string unset;         // why a ${NAME} in it has no value: walk() reports that, if the value is needed
+  bool invalid = false;      // its error, or one below it, is reported, or need not be
   std::vector<Node> items;
   std::vector<Entry> entries;  // in the file's order
   std::string path;            // once it is read: "queues.orders.ladder"; "" = the root
@@ -39,8 +39,6 @@ struct Node {
 
   // Of a key below it; its own for "".
   std::string path_of(std::string_view key) const;
-  // It, or a part of it, contains a ${NAME}.
-  bool is_from_environment() const;
   // Below a map: "success.presumed_after", or itself (""). nullptr: it is not there.
   const Node* find(std::string_view key) const;
   bool has(std::string_view key) const { return find(key) != nullptr; }
@@ -89,19 +87,7 @@ class Problems {
 };
 
 // nullopt if the text is not YAML (a problem says where). An empty text is a Node of kind nothing.
-// `unused`: whether variables below a key's path ("store", "groups.eu.store") need not be set. A value with
-// an unset variable is then invalid, but not a problem.
-using Unused = std::function<bool(std::string_view path)>;
-std::optional<Node> parse_document(std::string_view text, Problems& problems, Unused unused = {});
-
-// Replaces each ${NAME} in `text` by the environment variable; "$${" is a literal "${". `substituted`:
-// whether there was one.
-struct Substitution {
-  std::string text;
-  bool substituted = false;
-  std::string problem;  // the unset variable, or the syntax error
-};
-Substitution substitute(std::string_view text);
+std::optional<Node> parse_document(std::string_view text, Problems& problems);
 
 // Quoted for a message: without control characters, at most 60 bytes, in double quotes.
 std::string in_quotes(std::string_view text);

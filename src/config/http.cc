@@ -88,7 +88,6 @@ void add_token(Node& item, std::vector<PersonToken>& all, std::map<Sha256, int>&
   const Mark mark = item.mark;
   const auto before = problems.count();
   const auto wrong = [&](const std::string& what) { problems.add(mark, what); };
-  if (item.invalid) return;
   if (item.kind != Node::Kind::map) return wrong("expected a token: " + std::string(kTokenForm));
   Load load{problems};
   load.root = std::move(item);

@@ -31,11 +31,13 @@ struct Load {
   Node root = {};
   Config config = {};
   RuleBook::Ladders ladders = {};           // after build_rules() has read them
-  std::set<std::string> keys_used = {};     // by the table's paths, "queues.*.ladder"
   std::set<std::string> open_secrets = {};  // the files that a warning says others can read
 
+  // Whether this path's variables must be set: rung attach needs no database password, and a group does not
+  // need those of other groups.
+  bool needs(std::string_view path) const;
   // Whether files named by keys of this path's section are read.
-  bool reads_files_of(std::string_view path) const;
+  bool reads_files_of(std::string_view path) const { return purpose != ConfigFor::health && needs(path); }
   // Adds "PATH: what" where the key of `node` is, or where it should be; "" = the node itself.
   void wrong(const Node& node, std::string_view key, const std::string& what) {
     problems.add(node.mark_at(key), node.path_of(key) + ": " + what);

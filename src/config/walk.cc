@@ -1,6 +1,7 @@
 // Walks the file by the table: gives each value to its key's reader, and reports unknown keys.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "src/config/load.h"
 #include "src/core/base/url.h"
@@ -117,7 +118,6 @@ class Walker {
   // Whether the value is right.
   bool entry(const Node& key, Node& value, const std::string& path) {
     value.row = find_key(path);
-    if (value.row != nullptr) load_.keys_used.insert(path);
     record_text(value, path);
     for (const auto& [of, form] : table_.lists) {
       if (of == path) return list(value, path, form);
@@ -232,10 +232,19 @@ class Walker {
   const Table& table_;
 };
 
+// The variables that are not set, once each. `path`: of the node.
+void report_unset(Node& node, const std::string& path, Load& load) {
+  const std::string what = std::exchange(node.unset, {});
+  if (!what.empty() && load.needs(path)) load.problems.add(node.mark, what);
+  for (Node& item : node.items) report_unset(item, path, load);
+  for (auto& [key, value] : node.entries) report_unset(value, child_path(path, key.text), load);
+}
+
 }  // namespace
 
 void walk(Load& load, const Table& table) {
   Node& root = load.root;
+  report_unset(root, "", load);
   if (root.kind == Node::Kind::map || root.kind == Node::Kind::nothing) {
     Walker(load, table).section(root, "");
   } else {
