@@ -1,7 +1,6 @@
 // The table of keys, and the readers of their own types. A new key needs a row here, a line in
 // examples/full.yaml and a row in docs/configuration.md; tests/unit/config/keys_test.cc compares the three.
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 #include "src/config/load.h"
@@ -47,15 +46,15 @@ std::optional<std::string> read_node(Value& v) {
   return name()(whole);
 }
 
-std::optional<Texts> read_index_headers(Value& v) {
-  if (!v.is_list("a list of header names, e.g. [tenant, region]")) return std::nullopt;
-  const auto read = v.each(text(128));
-  Texts all;
-  for (const std::string& header : read.value_or(Texts())) {
-    if (std::ranges::find(all, header) == all.end()) all.push_back(header);
-  }
-  if (all.size() > 16) return v.wrong("at most 16 headers can be indexed");
-  return read ? std::optional(all) : std::nullopt;
+Reader<Texts> index_headers() {
+  return list_of("list of names", "a list of header names, e.g. [tenant, region]", text(128), 16)
+      .to([](const Texts& headers) {
+        Texts once;
+        for (const std::string& header : headers) {
+          if (std::ranges::find(once, header) == once.end()) once.push_back(header);
+        }
+        return once;
+      });
 }
 
 // `instead`: where the login goes.
@@ -142,15 +141,13 @@ Reader<std::string> endpoint() {
              "remove /v1/traces from the end: Rung appends it");
 }
 
-std::optional<std::string> read_header_name(Value& v) {
-  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";  // by RFC 9110
-  const std::string& name = v.node.text;
-  if (!name.empty() && std::ranges::all_of(name, [&](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-               kMarks.find(c) != std::string_view::npos;
-      }))
-    return name;
-  return v.wrong("the name of a header has letters, digits and - _ .");
+Reader<std::string> header_name() {
+  const auto fits = [](char c) {  // by RFC 9110
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+  };
+  return text().where([=](const std::string& name) { return std::ranges::all_of(name, fits); },
+                      "the name of a header has letters, digits and - _ .");
 }
 
 Reader<std::string> header_value() {
@@ -187,27 +184,16 @@ std::optional<Levels> read_levels(Value& v) {
 std::optional<double> read_rate(Value& v) {
   constexpr double kMost = 100'000, kMinute = 60, kHour = 3600;
   if (!v.is_text("a rate, e.g. 200/s")) return std::nullopt;
-  const std::string& text = v.node.text;
-  const char* const last = text.data() + text.size();
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), last, number);
-  const std::string_view unit(end, static_cast<std::size_t>(last - end));
-  // A number that is too large for from_chars is too high in any unit.
-  const bool digits = end != text.data() && text.front() != '-';
-  if (digits && unit.empty()) {
-    const std::string plain = v.may_quote() ? text : "";
-    return v.wrong(plain.empty() ? v.shown() + " has no unit: write e.g. 200/s, 200/m or 200/h"
-                                 : v.shown() + ": the unit is missing: write " + plain + "/s, " + plain +
-                                       "/m or " + plain + "/h");
-  }
+  const std::string_view text = v.node.text, count = text.substr(0, text.find('/')),
+                         unit = text.substr(count.size());
   const double of = unit == "/s" ? 1 : unit == "/m" ? kMinute : unit == "/h" ? kHour : 0;
-  if (!digits || of == 0)
+  const bool digits = count.find_first_not_of("0123456789") == std::string_view::npos;
+  const auto number = digits ? number_from<double>(count) : std::nullopt;
+  if (!number || of == 0)
     return v.wrong(v.shown() + " is not a rate: write a whole number and /s, /m or /h, e.g. 200/s");
-  const double per_second = static_cast<double>(number) / of;
-  if (error != std::errc{} || per_second > kMost)
-    return v.wrong(v.shown() + " is too high: at most 100000/s");
-  if (number == 0) return v.wrong(v.shown() + " is too low: at least 1/h");
-  return per_second;
+  if (*number / of > kMost) return v.wrong(v.shown() + " is too high: at most 100000/s");
+  if (*number == 0) return v.wrong(v.shown() + " is too low: at least 1/h");
+  return *number / of;
 }
 
 // Headers that begin with retry- are Rung's own. `instead`: what to name.
@@ -309,7 +295,7 @@ std::vector<Key> all_keys() {
                     name(), page_url(), 100);
   const auto otel_headers =
       map_of<Pairs>("map of names to texts", "headers: write { authorization: \"Bearer ${TOKEN}\" }",
-                    own("name", read_header_name), header_value());
+                    header_name(), header_value());
   const auto api_url =
       url_without_user({"http", "https"}, ": the API takes a token, in the file api.token_file");
   // clang-format off
@@ -354,7 +340,7 @@ std::vector<Key> all_keys() {
     {"drain", &Config::drain, duration(Ms{100}, hours{1}), "10s", start},
     {"start.wait", &Config::start_wait, duration(Ms{0}, hours{1}), "30s", start},
     {"max_loaded", &Config::max_loaded, integer(1, 100'000'000), "1000000", start},
-    {"index_headers", &StoreOptions::index_headers, own("list of names", read_index_headers), "", start},
+    {"index_headers", &StoreOptions::index_headers, index_headers(), "", start},
     {"log.level", &LogOptions::level, choice({"trace", "debug", "info", "warn", "error"}), "info", live},
     {"log.format", &LogOptions::format, choice({"text", "json"}), "text", live},
     {"http.listen", &HttpOptions::listen, host_port(), "", start},

@@ -1,5 +1,7 @@
 // Builds the rule book from ladders, queues with their gates, tags and lists of rules, and `causes`: checks
 // what involves several keys, and warns of rules that never match.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 
@@ -20,7 +22,6 @@ std::optional<levels::Ladder> ladder_of(const Node& node, Load& load) {
     load.problems.add(at, node.path + ": " + what);
     return std::nullopt;
   };
-  const bool may_quote = !node.is_from_environment();
   const double jitter = node.get<double>("jitter").value_or(0);
   const Levels levels = node.get<Levels>("levels").value_or(Levels());
   const auto* const in_levels = std::get_if<std::vector<Ms>>(&levels);
@@ -38,9 +39,7 @@ std::optional<levels::Ladder> ladder_of(const Node& node, Load& load) {
       if (!levels::Ladder::from_list({delays->begin(), end}))
         at = (in_levels != nullptr ? *node.find("levels") : node).items[n - 1].mark;
     }
-    return problem(at, may_quote ? ladder.error()
-                                 : "invalid delays: 1 to 1000 of them, none zero, none shorter than the "
-                                   "previous one");
+    return problem(at, ladder.error());
   }
   bool complete = true;
   for (const std::string needed : {"base", "levels"}) {
@@ -55,10 +54,7 @@ std::optional<levels::Ladder> ladder_of(const Node& node, Load& load) {
   const auto ladder = levels::Ladder::from_exponential(spec, jitter);
   if (ladder) return *ladder;
   // The error begins with the name of the invalid key.
-  return problem(node.mark_at(ladder.error().substr(0, ladder.error().find(' '))),
-                 may_quote
-                     ? ladder.error()
-                     : "invalid ladder: check base, factor (at least 1), max (not below base) and levels");
+  return problem(node.mark_at(ladder.error().substr(0, ladder.error().find(' '))), ladder.error());
 }
 
 // Silence means one of two things.
@@ -83,22 +79,12 @@ GateRules gate_of(const Node& queue, const GateRules& otherwise, const Silence& 
   const auto wrong = [&](const std::string& section, const std::string& what) {
     load.wrong(queue, "gate." + section, what);
   };
-  // Whether both keys of the section are there, in the queue or in the defaults.
-  const auto complete = [&](const std::string& section, bool has_first, const std::string& first,
-                            bool has_second, const std::string& second, const std::string& example) {
-    if (has_first && has_second) return true;
-    const bool both = !has_first && !has_second;
-    wrong(section, (both        ? first + " and " + second
-                    : has_first ? second
-                                : first) +
-                       (both ? " are" : " is") + " missing: write " + example);
-    return false;
-  };
   if (queue.valid("gate.rate_by")) {
     RateBy& by = gate.rate_by ? *gate.rate_by : gate.rate_by.emplace();
     fill(queue, by);
-    complete("rate_by", !by.header.empty(), "header", by.per_second > 0, "rate",
-             "{ header: tenant, rate: 5/s }");
+    if (by.header.empty() || by.per_second == 0)
+      wrong("rate_by", std::string(by.header.empty() ? "header" : "rate") +
+                           " is missing: write { header: tenant, rate: 5/s }");
   }
   if (queue.valid("gate.window")) {
     const TimeWindow* const old = gate.window.get();
@@ -106,12 +92,13 @@ GateRules gate_of(const Node& queue, const GateRules& otherwise, const Silence& 
         queue.get<Texts>("gate.window.allow").value_or(old != nullptr ? old->allow() : Texts());
     const std::string zone =
         queue.get<std::string>("gate.window.zone").value_or(old != nullptr ? old->zone() : "");
-    if (complete("window", !allow.empty(), "allow", !zone.empty(), "zone",
-                 "{ allow: \"Mon-Fri 08:00-18:00\", zone: Europe/Berlin }")) {
-      auto parsed = TimeWindow::parse(allow, zone);
-      // Both parts were accepted alone; the system's database may have gone away since.
-      if (!parsed) wrong("window", parsed.error().message);
-      if (parsed) gate.window = std::make_shared<const TimeWindow>(*std::move(parsed));
+    if (allow.empty() || zone.empty()) {
+      wrong("window", std::string(allow.empty() ? "allow" : "zone") +
+                          " is missing: write { allow: \"Mon-Fri 08:00-18:00\", zone: Europe/Berlin }");
+    } else if (auto parsed = TimeWindow::parse(allow, zone)) {
+      gate.window = std::make_shared<const TimeWindow>(*std::move(parsed));
+    } else {  // both were accepted alone; the system's database may have gone away since
+      wrong("window", parsed.error().message);
     }
   }
   if (queue.valid("gate.retry_after.max") && !gate.retry_after.pauses_queue)
@@ -369,21 +356,13 @@ const Ladders& ready_ladders() {
     for (const auto& [name, yaml] : levels::ready_ladders()) {
       // Parsed as if it were under `ladders:` in a config. A test proves that all of them are valid.
       Problems problems{"levels/" + std::string(name) + ".yaml"};
-      const auto within = [](std::string_view key_text, Node value) {
-        Node key, map;
-        key.kind = Node::Kind::text;
-        key.text = key_text;
-        map.kind = Node::Kind::map;
-        map.entries.push_back({std::move(key), std::move(value)});
-        return map;
-      };
-      auto ladder = parse_document(yaml, problems);
-      if (!ladder) continue;
+      auto root = parse_document(fmt::format("{{ ladders: {{ {}: {} }} }}", name, yaml), problems);
+      if (!root) continue;
       Load load{problems};
-      load.root = within("ladders", within(name, *std::move(ladder)));
+      load.root = *std::move(root);
       walk(load);
-      for (const Entry& entry : load.root.entries_at("ladders")) {
-        if (auto built = ladder_of(entry.value, load)) ladders.emplace(name, *std::move(built));
+      for (const auto& [key, node] : load.root.entries_at("ladders")) {
+        if (auto built = ladder_of(node, load)) ladders.emplace(name, *std::move(built));
       }
     }
     return ladders;

@@ -155,11 +155,8 @@ Reader<double> percent_or_off() {
             std::string_view digits = v.node.text;
             const bool has_sign = digits.ends_with('%');
             if (has_sign) digits.remove_suffix(1);
-            const auto percent = number_from<int>(digits);
-            const bool fits = percent && *percent >= 0 && *percent <= 100;
-            if (fits && !has_sign && v.may_quote())
-              return v.wrong(fmt::format("{}: the % is missing: write {}%", v.shown(), *percent));
-            if (!fits || !has_sign) return v.wrong(v.shown() + " is not " + wanted);
+            const auto percent = has_sign ? number_from<int>(digits) : std::nullopt;
+            if (!percent || *percent < 0 || *percent > 100) return v.wrong(v.shown() + " is not " + wanted);
             return *percent / 100.0;
           }};
 }
@@ -176,14 +173,7 @@ Reader<std::string> choice(const Texts& words) {
 }
 
 Reader<std::string> name(std::size_t most) {
-  return {"name", [=](Value& v) -> std::optional<std::string> {
-            if (!v.is_text("a name")) return std::nullopt;
-            if (v.node.text.empty()) return v.wrong("must not be empty: remove the key, or write a name");
-            if (v.node.text.size() > most) return v.wrong(fmt::format("longer than {} characters", most));
-            if (!is_plain(v.node.text))
-              return v.wrong(v.shown() + " has invalid characters: use letters, digits and . _ -");
-            return v.node.text;
-          }};
+  return text(most).where(is_plain, " has invalid characters: use letters, digits and . _ -").as("name");
 }
 
 bool is_plain(std::string_view text) {
