@@ -22,15 +22,18 @@ std::size_t width(const std::string& text) {
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-// Columns as wide as their content.
+// Columns as wide as their content, without those in which no row says anything.
 std::string table(const std::vector<Row>& rows, bool right = false) {
   std::vector<std::size_t> widths(rows.front().size(), 0);
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const auto says = [&](const Row& row) { return !row[i].empty() && row[i] != "-"; };
+    if (std::none_of(rows.begin() + 1, rows.end(), says)) continue;
+    for (const Row& row : rows) widths[i] = std::max(widths[i], width(row[i]));
   }
   std::string out;
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
+      if (widths[i] == 0) continue;
       const std::string pad(widths[i] - width(row[i]), ' ');
       out += "  " + (right ? pad + row[i] : row[i] + pad);
     }
@@ -50,11 +53,9 @@ std::string describe_ladder(const std::string& name, const levels::Ladder& ladde
   for (int level = 1; level <= ladder.levels(); ++level) {
     const Ms most = ladder.delay(level, 1.0);
     latest += most;
-    rows.push_back({std::to_string(level), format_duration(ladder.delay(level)), format_duration(most),
-                    format_duration(ladder.since_first(level)), format_duration(latest)});
-  }
-  for (Row& row : rows) {
-    if (!jitter) row = {row[0], row[1], row[3]};
+    rows.push_back({std::to_string(level), format_duration(ladder.delay(level)),
+                    jitter ? format_duration(most) : "", format_duration(ladder.since_first(level)),
+                    jitter ? format_duration(latest) : ""});
   }
   return out + "\n" + table(rows, true);
 }
@@ -98,12 +99,7 @@ std::string gates_text(const GateRules& gate) {
   return all.empty() ? "-" : fmt::format("{}", fmt::join(all, "; "));
 }
 
-bool has_policy(const QueueEntry& entry) {
-  const QueueRules& rules = entry.rules;
-  return !rules.rules.empty() || rules.give_up != GiveUp{} || rules.late_by || rules.gate != GateRules{};
-}
-
-std::string queue_table(const Config& config, const std::vector<QueueEntry>& entries, bool policies) {
+std::string queue_table(const Config& config, const std::vector<QueueEntry>& entries) {
   const bool groups = !config.groups.empty();
   std::vector<Row> rows = {{"queue", "group", "ladder", "silence after a retry", "parked", "rules",
                             "gives up", "late by", "gates"}};
@@ -112,26 +108,21 @@ std::string queue_table(const Config& config, const std::vector<QueueEntry>& ent
     const auto* group = config.groups.of_queue(name);
     rows.push_back(
         {name.empty() ? "(any other)" : escape_controls(name),
-         group != nullptr ? group->name
-         : name.empty()   ? ""
-         : pattern        ? "by queue"
-                          : "none",
+         group != nullptr          ? group->name
+         : name.empty() || !groups ? ""
+         : pattern                 ? "by queue"
+                                   : "none",
          rules.ladder, silence_text(rules.silence),
          rules.publish_parked ? "publish to " + (groups ? "PREFIX" : config.broker.prefix) + ".parked"
                               : "keep",
          rules.rules.empty() ? "-" : rules.rules, give_up_text(rules.give_up),
          rules.late_by ? "at most " + format_duration(*rules.late_by) : "-", gates_text(rules.gate)});
   }
-  for (Row& row : rows) {
-    if (!policies) row.resize(row.size() - 4);
-    if (!groups) row.erase(row.begin() + 1);
-  }
   return table(rows);
 }
 
 std::string describe_queues(const Config& config) {
-  const std::vector<QueueEntry> all = entries_of(*config.rules);
-  std::string out = "queues\n" + queue_table(config, all, std::ranges::any_of(all, has_policy));
+  std::string out = "queues\n" + queue_table(config, entries_of(*config.rules));
   if (!config.rules->patterns().empty())
     out +=
         "  (names with * ? [ ] are patterns: a queue without a line of its own follows the first that "
@@ -207,7 +198,7 @@ std::string describe_queue(const Config& config, const std::string& queue) {
                                                             : "the defaults";
   const std::vector<QueueEntry> one = {{queue, book.queue(queue)}};
   return "queue " + escape_controls(queue) + " follows " + escape_controls(entry) + "\n" +
-         queue_table(config, one, true);
+         queue_table(config, one);
 }
 
 std::string describe(const Config& config) {

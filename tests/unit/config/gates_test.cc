@@ -103,7 +103,7 @@ queues:
       HasSubstr("  rate 90/m; breaker 20 of 100; retry-after at most 1h; retry-after holds the queue\n"));
   EXPECT_THAT(text,
               HasSubstr("  rate 90/m, rate 7/h for each tenant; window Mon-Fri 08:00-18:00 Europe/Berlin\n"));
-  EXPECT_THAT(text, HasSubstr("  -        rate 90/m\n"));
+  EXPECT_THAT(text, HasSubstr("  keep    rate 90/m\n"));
   EXPECT_THAT(describe(good(kServers)), Not(HasSubstr("gates")));
 }
 
