@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/core/base/time.h"
+#include "src/core/base/url.h"
 #include "src/core/rules/dialect.h"
 
 namespace rung {
@@ -23,14 +25,12 @@ struct Options {
   // config.
   std::vector<std::string> delay_exchanges;
   Ms topology_check{std::chrono::seconds{30}};  // how often the topology is checked and repaired
-  std::string management;  // URL of the management API; "" = try port 15672 of the broker's hosts
+  std::optional<Url> management;  // of the management API; none: port 15672 of the broker's hosts
 };
 }  // namespace rabbit
 
 struct BrokerOptions {
-  std::string url;  // amqp:// or amqps://user:password@host:port/vhost
-  // Further addresses of the same broker, e.g. cluster nodes, with the same scheme and path.
-  std::vector<std::string> other_urls;
+  std::vector<Url> urls;  // amqp or amqps: the addresses of one broker, e.g. cluster nodes
   // Read anew for each login; its first line takes the place of the password in the URLs. "" = none.
   std::string password_file;
   std::string prefix = "rung";              // of every name that Rung declares
@@ -52,6 +52,8 @@ struct BrokerOptions {
   std::string connection_name = "rung";
 
   rabbit::Options rabbitmq;
+
+  std::string vhost() const { return urls.empty() ? "/" : urls.front().vhost(); }
 };
 
 class Broker;

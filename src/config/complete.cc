@@ -17,33 +17,24 @@ std::string which_group(const QueueGroups& groups) {
 namespace confile {
 namespace {
 
-constexpr int kMysqlPort = 3306;
-
 // A section with the addresses of one broker or database: `url` or `urls`.
 class Service {
  public:
   // `around`: what has the section, or should have it.
   Service(std::string section, const Node& around, Load& load)
-      : section_(std::move(section)), around_(around), load_(load) {
-    const auto one = around.get<std::string>(at("url"));
-    if (one && find("urls") != nullptr) return;  // check() says so
-    texts_ = around.get<Texts>(at("urls")).value_or(one ? Texts{*one} : Texts());
-    for (const std::string& text : texts_) urls_.push_back(*parse_url(text));  // the readers accepted them
-  }
+      : section_(std::move(section)),
+        around_(around),
+        load_(load),
+        urls_(around.get<Urls>(key()).value_or(Urls())) {}
 
   // "groups.eu.store"
   std::string name() const { return around_.path_of(section_); }
   // The key with the addresses.
   std::string path() const { return around_.path_of(key()); }
   const Node* find(std::string_view key) const { return around_.find(at(key)); }
-  const std::vector<Url>& urls() const { return urls_; }
+  const Urls& urls() const { return urls_; }
   // At the addresses.
   void wrong(const std::string& what) const { load_.wrong(around_, key(), what); }
-  void copy_to(std::string& first, Texts& others) const {
-    if (texts_.empty()) return;
-    first = texts_.front();
-    others.assign(texts_.begin() + 1, texts_.end());
-  }
 
   void check(std::string_view example, bool needed) const {
     const bool has_one = find("url") != nullptr, has_list = find("urls") != nullptr;
@@ -53,21 +44,10 @@ class Service {
     if (has_one && has_list)
       wrong(name() + ".url is also set: keep only one of them; put all addresses in " + path() +
             ", or a single address in " + name() + ".url");
-    for (std::size_t i = 1; i < urls_.size(); ++i) compare(i);
   }
 
-  void check_schema() const {
-    for (std::size_t i = 0; i < urls_.size(); ++i) {
-      const std::string place = urls_.size() > 1 ? "[" + std::to_string(i + 1) + "] " : "";
-      for (const auto& [missing, what] :
-           {std::pair{urls_[i].path.empty(), "schema"}, std::pair{urls_[i].user.empty(), "user"}}) {
-        if (missing) wrong(place + "the " + what + " is missing: mysql://user:password@host:port/schema");
-      }
-    }
-  }
-
-  // The first line of the file that the key names; nullptr: there is none.
-  void take_password(const Node* file) {
+  // Its first line takes the place of the passwords in the URLs. nullptr: there is none.
+  void check_password(const Node* file) const {
     if (file == nullptr || file->invalid || urls_.empty() || !load_.reads_files_of(file->path)) return;
     const auto without = std::ranges::find_if(urls_, [](const Url& url) { return url.user.empty(); });
     if (without != urls_.end())
@@ -75,47 +55,23 @@ class Service {
           *file, "",
           "the URL has no user for this password: write " + without->scheme + "://USER@... in " + path());
     const auto line = read_password_file(*file->get<std::string>());
-    if (!line) return load_.wrong(*file, "", line.error().message);
-    for (std::size_t i = 0; i < urls_.size(); ++i) {
-      urls_[i].password = *line;
-      texts_[i] = format_url(urls_[i]);
-    }
+    if (!line) load_.wrong(*file, "", line.error().message);
   }
 
  private:
   std::string at(std::string_view key) const { return section_ + "." + std::string(key); }
   std::string key() const { return at(find("urls") != nullptr ? "urls" : "url"); }
 
-  // All addresses in a list must belong to one service.
-  void compare(std::size_t i) const {
-    const Url &one = urls_[i], &first = urls_[0];
-    const std::string place = "[" + std::to_string(i + 1) + "] has ";
-    const auto differs = [&](const std::string& what) {
-      wrong(place + "a different " + what + " than [1]: all addresses must belong to one service");
-    };
-    const bool broker = one.scheme.starts_with("amqp");
-    if (one.scheme != first.scheme) differs("scheme (" + one.scheme + "://)");
-    if (broker ? one.vhost() != first.vhost() : one.path != first.path)
-      differs(broker ? "virtual host" : "schema");
-    const int usual = !broker ? kMysqlPort : first.scheme == "amqps" ? 5671 : 5672;
-    for (std::size_t j = 0; j < i; ++j) {
-      if (one.host_port(usual) == urls_[j].host_port(usual))
-        wrong(place + "the same host and port as [" + std::to_string(j + 1) + "]: remove it");
-    }
-  }
-
   const std::string section_;  // "store"
   const Node& around_;
   Load& load_;
-  Texts texts_;
-  std::vector<Url> urls_;
+  const Urls urls_;
 };
 
 bool same_database(const Service& one, const Service& other) {
   return std::ranges::any_of(one.urls(), [&](const Url& url) {
-    return std::ranges::any_of(other.urls(), [&](const Url& its) {
-      return url.path == its.path && url.host_port(kMysqlPort) == its.host_port(kMysqlPort);
-    });
+    return std::ranges::any_of(
+        other.urls(), [&](const Url& its) { return url.path == its.path && place_of(url) == place_of(its); });
   });
 }
 
@@ -133,15 +89,12 @@ class Completion {
   void run() {
     resolve_groups();
     broker_.check("amqp://user:password@host:port/%2f", load_.purpose != ConfigFor::reading);
-    for (const Service& store : stores_) {
-      store.check("mysql://user:password@host:port/schema", true);
-      store.check_schema();
-    }
+    for (const Service& store : stores_) store.check("mysql://user:password@host:port/schema", true);
     broker_tls();
     store_tls();
     heartbeat_and_lease();
     node();
-    take_passwords();
+    passwords();
     complete_delays(load_);
     complete_http(load_);
   }
@@ -251,17 +204,16 @@ class Completion {
       load_.problems.add({}, "node is missing, and the host name is not a valid node name: write node: NAME");
   }
 
-  void take_passwords() {
+  void passwords() {
     const Node& root = load_.root;
-    broker_.take_password(root.find("broker.password_file"));
-    broker_.copy_to(config_.broker.url, config_.broker.other_urls);
-    for (Service& store : stores_) {
+    broker_.check_password(root.find("broker.password_file"));
+    for (const Service& store : stores_) {
       // Its own, or that of all groups: only for the group that is needed.
       const Node* const own = store.find("password_file");
       if (load_.reads_files_of(store.name() + ".password_file"))
-        store.take_password(own != nullptr ? own : root.find("store.password_file"));
+        store.check_password(own != nullptr ? own : root.find("store.password_file"));
       if (!groups_.empty() && store.name() != "groups." + config_.groups.own + ".store") continue;
-      store.copy_to(config_.store.url, config_.store.other_urls);
+      config_.store.urls = store.urls();
       if (own != nullptr) config_.store.password_file = own->text_at("");
     }
   }

@@ -296,12 +296,14 @@ std::vector<Key> all_keys() {
   const auto otel_headers =
       map_of<Pairs>("map of names to texts", "headers: write { authorization: \"Bearer ${TOKEN}\" }",
                     header_name(), header_value());
+  const auto management =
+      url({"http", "https"}).to([](const std::string& text) { return std::optional(*parse_url(text)); });
   const auto api_url =
       url_without_user({"http", "https"}, ": the API takes a token, in the file api.token_file");
   // clang-format off
   std::vector<Key> keys = {
-    {"broker.url", url({"amqp", "amqps"}), "", secret},
-    {"broker.urls", urls({"amqp", "amqps"}), "", secret},
+    {"broker.url", &BrokerOptions::urls, address({"amqp", "amqps"}), "", secret},
+    {"broker.urls", &BrokerOptions::urls, addresses({"amqp", "amqps"}), "", secret},
     {"broker.password_file", &BrokerOptions::password_file, secret_file(), "", start},
     {"broker.prefix", &BrokerOptions::prefix, prefix(), "rung", start},
     {"broker.ca", &BrokerOptions::ca, file(), "", start},
@@ -313,13 +315,13 @@ std::vector<Key> all_keys() {
     {"broker.heartbeat", &BrokerOptions::heartbeat, whole_seconds(seconds{1}, minutes{5}), "10s", start},
     {"broker.topology_check", &rabbit::Options::topology_check, duration(Ms{100}, hours{1}), "30s", start},
     {"broker.queue_type", &rabbit::Options::queue_type, choice({"auto", "classic", "quorum"}), "auto", start},
-    {"broker.management", &rabbit::Options::management, url({"http", "https"}), "", secret},
+    {"broker.management", &rabbit::Options::management, management, "", secret},
     {"broker.attachment_check", &Config::attachment_check, duration(seconds{1}, hours{24}), "1m", start},
     {"broker.targets.allow", &TargetRules::allow, names(), "", live},
     {"broker.targets.deny", &TargetRules::deny, names(), "", live},
     {"results.require_token", &Config::require_token, boolean(), "true", start},
-    {"store.url", url({"mysql"}), "", secret},
-    {"store.urls", urls({"mysql"}), "", secret},
+    {"store.url", &StoreOptions::urls, address({"mysql"}), "", secret},
+    {"store.urls", &StoreOptions::urls, addresses({"mysql"}), "", secret},
     {"store.password_file", &StoreOptions::password_file, secret_file(), "", start},
     {"store.migrate", &StoreOptions::migrate, boolean(), "true", start},
     {"store.tls", &StoreOptions::tls, choice({"off", "verify"}), "off", start},
@@ -330,8 +332,8 @@ std::vector<Key> all_keys() {
     {"store.timeout", &StoreOptions::timeout, whole_seconds(seconds{1}, minutes{10}), "10s", start},
     {"groups.*.prefix", &QueueGroups::Group::prefix, prefix(), "rung-NAME", start},
     {"groups.*.queues", &QueueGroups::Group::queues, names(), "", live},
-    {"groups.*.store.url", url({"mysql"}), "", secret},
-    {"groups.*.store.urls", urls({"mysql"}), "", secret},
+    {"groups.*.store.url", address({"mysql"}), "", secret},
+    {"groups.*.store.urls", addresses({"mysql"}), "", secret},
     {"groups.*.store.password_file", secret_file(), "", start},
     {"groups.*.http.listen", host_port(), "", start},
     {"node", &Config::node, own("name", read_node), "", start},

@@ -18,6 +18,7 @@
 
 #include "src/config/config.h"
 #include "src/config/document.h"
+#include "src/core/base/url.h"
 #include "src/core/causes/fingerprint.h"
 
 namespace rung::confile {
@@ -195,8 +196,13 @@ Reader<std::string> file();
 Reader<std::string> secret_file();
 // The same for the config itself, if there is a password in the URL and the key is secret.
 Reader<std::string> url(const Texts& schemes);
-// A list, or a comma-separated string (for environment variables).
-Reader<Texts> urls(Texts schemes);
+// Of a broker or a database.
+using Urls = std::vector<Url>;
+Reader<Urls> address(const Texts& schemes);
+// Several of one service: a list, or a comma-separated string (for environment variables).
+Reader<Urls> addresses(const Texts& schemes);
+// Its host and port, or the scheme's usual one.
+std::string place_of(const Url& url);
 Reader<std::string> host_port();
 Reader<Texts> names();  // a list; * matches any characters
 

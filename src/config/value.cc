@@ -66,6 +66,13 @@ void warn_if_readable(const Value& v, const std::string& file, const std::string
                                                 v.node.path, what, file, about.st_mode & kAll, file));
 }
 
+Reader<Url> one_address(const Texts& schemes) {
+  return url(schemes)
+      .to([](const std::string& text) { return *parse_url(text); })
+      .where([](const Url& url) { return url.scheme != "mysql" || !(url.path.empty() || url.user.empty()); },
+             "the user or the schema is missing: mysql://user:password@host:port/schema");
+}
+
 }  // namespace
 
 std::nullopt_t Value::wrong(const std::string& what) const {
@@ -225,8 +232,16 @@ Reader<std::string> url(const Texts& schemes) {
           }};
 }
 
-Reader<Texts> urls(Texts schemes) {
-  return {"list of URLs", [schemes](Value& v) -> std::optional<Texts> {
+Reader<Urls> address(const Texts& schemes) {
+  return one_address(schemes).to([](Url url) { return Urls{std::move(url)}; });
+}
+
+std::string place_of(const Url& url) {
+  return url.host_port(url.scheme == "mysql" ? 3306 : url.scheme == "amqps" ? 5671 : 5672);
+}
+
+Reader<Urls> addresses(const Texts& schemes) {
+  return {"list of URLs", [schemes, one = one_address(schemes)](Value& v) -> std::optional<Urls> {
             if (v.node.kind == Node::Kind::text && !v.node.invalid) {
               const Node whole = v.node;
               v.node.kind = Node::Kind::list;
@@ -242,9 +257,21 @@ Reader<Texts> urls(Texts schemes) {
             }
             if (!v.is_list("a list of URLs: [" + schemes[0] + "://HOST, ...]")) return std::nullopt;
             if (v.node.items.empty()) return v.wrong("the list is empty: at least one URL is required");
-            return v.each([&, n = 0](Value& item) mutable {
+            Urls before;
+            return v.each([&, n = 0](Value& item) mutable -> std::optional<Url> {
               item.node.path += fmt::format("[{}]", ++n);
-              return url(schemes)(item);
+              auto url = one(item);
+              if (!url) return url;
+              for (const Url& other : before) {
+                if (other.scheme != url->scheme || other.vhost() != url->vhost())
+                  return item.wrong(
+                      "another scheme, virtual host or schema than in those before: all "
+                      "addresses must belong to one service");
+                if (place_of(other) == place_of(*url))
+                  return item.wrong("the same host and port as one before: remove it");
+              }
+              before.push_back(*url);
+              return url;
             });
           }};
 }

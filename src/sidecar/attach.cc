@@ -6,8 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "src/core/base/url.h"
-
 namespace rung::sidecar {
 namespace {
 
@@ -74,11 +72,6 @@ std::string attach_command(const std::string& queue) {
   return "rung attach " + std::string(queue.starts_with('-') ? "-- " : "") + rabbit::shell_quote(queue);
 }
 
-std::string vhost_of(const BrokerOptions& broker) {
-  const auto url = parse_url(broker.url);
-  return url ? url->vhost() : "/";
-}
-
 const Policy* policy_below(const rabbit::QueueFacts& facts, const std::vector<Policy>& policies,
                            std::string_view except) {
   const Policy* best = nullptr;
@@ -113,8 +106,8 @@ AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& fa
   }
   if (now.by_argument) {
     const bool bindable = !now.exchange->empty();  // the default exchange is not
-    plan.command = bindable ? rabbit::binding_command("declare", vhost_of(broker), *now.exchange, "queue",
-                                                      ours, now.routing_key.value_or("#"))
+    plan.command = bindable ? rabbit::binding_command("declare", broker.vhost(), *now.exchange, "queue", ours,
+                                                      now.routing_key.value_or("#"))
                             : "redeclare it with x-dead-letter-exchange: " + ours;
     plan.refusal = plan.answer.detail + ": " + (bindable ? "run " : "") + plan.command;
     if (bindable)
@@ -144,7 +137,7 @@ AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& fa
 AttachWatch::AttachWatch(io::Loop& loop, BrokerOptions broker, Queues queues, Found found)
     : loop_(loop),
       broker_(std::move(broker)),
-      vhost_(vhost_of(broker_)),
+      vhost_(broker_.vhost()),
       queues_(std::move(queues)),
       found_(std::move(found)),
       timer_(loop, [this] { ask(); }),

@@ -40,7 +40,6 @@ AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& fa
 
 // "rung attach orders"
 std::string attach_command(const std::string& queue);
-std::string vhost_of(const BrokerOptions& broker);
 
 // The policy that would apply to the queue without the one named `except`; nullptr: none. Of several with the
 // same priority, RabbitMQ takes any: here the first by name.

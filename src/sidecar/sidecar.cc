@@ -45,9 +45,9 @@ std::string host_and_pid() {
   return std::string(host) + ":" + std::to_string(getpid());
 }
 
-std::string without_passwords(const std::string& first, const std::vector<std::string>& others) {
-  std::string out = hide_password(first);
-  for (const std::string& url : others) out += ", " + hide_password(url);
+std::string without_passwords(const std::vector<Url>& urls) {
+  std::string out;
+  for (const Url& url : urls) out += (out.empty() ? "" : ", ") + hide_password(format_url(url));
   return out;
 }
 
@@ -73,8 +73,8 @@ bridge::BridgeSettings bridge_settings(const Config& config, bridge::Tracer* tra
 void log_settings(const Config& config) {
   log::info("rung starting", {{"version", RUNG_VERSION},
                               {"node", config.node},
-                              {"broker", without_passwords(config.broker.url, config.broker.other_urls)},
-                              {"database", without_passwords(config.store.url, config.store.other_urls)},
+                              {"broker", without_passwords(config.broker.urls)},
+                              {"database", without_passwords(config.store.urls)},
                               {"lease", levels::format_duration(config.lease)},
                               {"window", levels::format_duration(config.window)},
                               {"retention", config.retention ? levels::format_duration(*config.retention)
@@ -96,9 +96,7 @@ void log_settings(const Config& config) {
 // All our connections use one address.
 StoreOptions with_one_address(StoreOptions options, const Clock& clock) {
   options.causes = std::make_shared<CauseBook>(options.cause_rules);
-  auto addresses = result_of([&] { return mysql_addresses(options, clock); });
-  if (!addresses) return options;  // open() reports why
-  options.addresses = *std::move(addresses);
+  options.addresses = mysql_addresses(options, clock);
   options.addresses->on_change([](const std::string& address, const std::string& passed_over) {
     if (passed_over.empty()) return log::info("database connected", {{"address", address}});
     log::warn("database connected", {{"address", address}, {"passed_over", passed_over}});
@@ -185,12 +183,12 @@ std::unique_ptr<otel::Exporter> make_exporter(const Config& config, const Clock&
 std::unique_ptr<otel::TaskTraces> make_traces(const Config& config, otel::Exporter* exporter) {
   if (exporter == nullptr) return nullptr;
   otel::TraceOptions options{config.otel.service, config.broker.prefix, config.otel.sample, "", 0};
-  const auto url = parse_url(config.broker.url);
   // Of several addresses it is not known here which one is in use.
-  if (url && config.broker.other_urls.empty()) {
+  if (const std::vector<Url>& urls = config.broker.urls; urls.size() == 1) {
     constexpr int kPlain = 5672, kTls = 5671;
-    options.server = url->host;
-    options.port = url->port != 0 ? url->port : url->scheme == "amqps" ? kTls : kPlain;
+    const Url& url = urls.front();
+    options.server = url.host;
+    options.port = url.port != 0 ? url.port : url.scheme == "amqps" ? kTls : kPlain;
   }
   return std::make_unique<otel::TaskTraces>(std::move(options),
                                             [exporter](otel::Span span) { exporter->add(std::move(span)); });

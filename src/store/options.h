@@ -14,9 +14,7 @@ class CauseBook;
 class CauseRules;
 
 struct StoreOptions {
-  std::string url;  // mysql://user:password@host:port/schema
-  // Further addresses of the same database and schema. Read-only servers are skipped.
-  std::vector<std::string> other_urls;
+  std::vector<Url> urls;  // the addresses of one database and schema. Read-only servers are skipped
   // Shared by the connections of one process, so that all use the same address; none: each has its own.
   std::shared_ptr<Addresses> addresses;
   // The same for what this process knows of causes (causes.h).

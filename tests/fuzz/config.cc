@@ -47,8 +47,8 @@ void hold_problem(const ConfigProblem& problem, int lines) {
 
 void hold_sound(const Config& config) {
   hold(config.rules != nullptr && !config.node.empty(), "a good config has rules and a node");
-  const auto broker = parse_url(config.broker.url), store = parse_url(config.store.url);
-  hold(broker && store && !store->path.empty(), "a good config's URLs parse");
+  hold(!config.broker.urls.empty() && !config.store.urls.empty() && !config.store.urls[0].path.empty(),
+       "a good config has addresses");
   hold(config.lease > Ms::zero() && config.window >= config.lease && config.drain >= Ms::zero(), "times fit");
   hold(config.broker.prefetch > 0 && config.broker.max_unconfirmed > 0 && config.max_loaded > 0,
        "bounds hold");

@@ -106,7 +106,7 @@ std::string MysqlSchema::plain_user_url() {
 
 StoreOptions MysqlSchema::options() const {
   StoreOptions options;
-  options.url = url();
+  options.urls = {*parse_url(url())};
   return options;
 }
 

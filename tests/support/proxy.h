@@ -1,7 +1,7 @@
 // A TCP proxy that injects faults: cuts, stalls, refuses. Put it between the code under test and a server.
 //
 //   TcpProxy proxy(url->host, url->port);
-//   options.url = with_port(options.url, proxy.port());
+//   options.urls[0].port = proxy.port();
 //   proxy.cut();        // both sides get a RST
 //   proxy.stall();      // reads nothing more: the senders' buffers fill up, without an error
 //

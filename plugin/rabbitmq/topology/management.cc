@@ -112,9 +112,8 @@ struct QueueAdmin::Endpoint {
   net::HttpClient client;
 };
 
-QueueAdmin::QueueAdmin(const std::vector<Url>& urls, const std::string& vhost, const BrokerOptions& options,
-                       Ms timeout)
-    : base_(base_path(urls.front().path)), vhost_(vhost), timeout_(timeout) {
+QueueAdmin::QueueAdmin(const std::vector<Url>& urls, const BrokerOptions& options, Ms timeout)
+    : base_(base_path(urls.front().path)), vhost_(options.vhost()), timeout_(timeout) {
   const Ms connecting = urls.size() > 1 ? std::min(timeout, Addresses::kSlice) : timeout;
   for (const Url& url : urls)
     endpoints_.push_back(std::make_unique<Endpoint>(url, options, connecting, timeout));
@@ -356,20 +355,15 @@ Error QueueAdmin::refused(int status, const std::string& said, const char* doing
 // --- which API ---
 
 Result<std::unique_ptr<QueueAdmin>> management_admin(const BrokerOptions& options, Ms timeout) {
-  const auto brokers = parse_urls(options.url, options.other_urls);
-  if (!brokers) return permanent("broker.url: " + brokers.error().message);
   std::vector<Url> urls;
-  for (const Url& given : *brokers) {
+  for (const Url& given : options.urls) {
     const auto login = with_password(options, given);
     if (!login) return tl::unexpected(login.error());
     const Url& broker = *login;
-    Url url;
-    url.scheme = "http";
-    url.host = broker.host;
-    if (!options.rabbitmq.management.empty()) {
-      auto management = parse_url(options.rabbitmq.management);
-      if (!management) return permanent("broker.management: " + management.error().message);
-      url = *std::move(management);
+    Url url = options.rabbitmq.management.value_or(Url());
+    if (!options.rabbitmq.management) {
+      url.scheme = "http";
+      url.host = broker.host;
     }
     if (url.user.empty()) {
       url.user = broker.user.empty() ? "guest" : broker.user;
@@ -378,7 +372,7 @@ Result<std::unique_ptr<QueueAdmin>> management_admin(const BrokerOptions& option
     const auto same = [&](const Url& other) { return other.host_port(0) == url.host_port(0); };
     if (std::ranges::none_of(urls, same)) urls.push_back(std::move(url));
   }
-  return std::make_unique<QueueAdmin>(urls, brokers->front().vhost(), options, timeout);
+  return std::make_unique<QueueAdmin>(urls, options, timeout);
 }
 
 std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::vector<QueueFacts>& queues,

@@ -63,8 +63,7 @@ struct Policy {
 class QueueAdmin {
  public:
   // `urls`: addresses of one API, the nodes of a cluster. Callers use management_admin().
-  QueueAdmin(const std::vector<Url>& urls, const std::string& vhost, const BrokerOptions& options,
-             Ms timeout);
+  QueueAdmin(const std::vector<Url>& urls, const BrokerOptions& options, Ms timeout);
   ~QueueAdmin();
 
   // "the management API at 127.0.0.1:15672": for messages.

@@ -8,7 +8,6 @@
 
 #include "plugin/rabbitmq/topology/attachment.h"
 #include "plugin/rabbitmq/topology/return_route.h"
-#include "src/core/base/url.h"
 
 namespace rung::rabbit {
 namespace {
@@ -200,8 +199,7 @@ class Comparison {
   }
 
   std::string remedy(int code, const std::string& what, const std::string& name) const {
-    const auto url = parse_url(options_.url);
-    const std::string vhost = shell_quote(url ? url->vhost() : "/");
+    const std::string vhost = shell_quote(options_.vhost());
     if (code == AMQP_ACCESS_REFUSED) {
       return " (see `rabbitmqctl list_permissions -p " + vhost +
              "`: the user needs configure, write and read on " + options_.prefix + ".*)";

@@ -230,14 +230,12 @@ Result<Url> with_password(const BrokerOptions& options, Url url) {
 }
 
 Result<BrokerEndpoints> make_endpoints(const BrokerOptions& options, const Clock& clock) {
-  auto urls = parse_urls(options.url, options.other_urls);
-  if (!urls) return permanent("broker.url: " + urls.error().message);
   BrokerEndpoints endpoints;
-  const bool tls = urls->front().scheme == "amqps";
+  const bool tls = options.urls.front().scheme == "amqps";
   endpoints.access = std::make_unique<Access>(options, tls);
   if (auto loaded = endpoints.access->tls(); !loaded) return tl::unexpected(loaded.error());
   endpoints.addresses =
-      std::make_unique<Addresses>(*std::move(urls), usual_port(tls), Addresses::Order::shuffled, clock);
+      std::make_unique<Addresses>(options.urls, usual_port(tls), Addresses::Order::shuffled, clock);
   return endpoints;
 }
 

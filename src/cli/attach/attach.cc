@@ -233,7 +233,7 @@ std::string how_to_detach(const BrokerOptions& broker, const QueueFacts& facts,
   std::string commands;
   for (const rabbit::Binding& binding : vhost.routes.ways(*dead.exchange, dead.routing_key))
     commands += (commands.empty() ? "" : "; ") +
-                rabbit::binding_command("delete", sidecar::vhost_of(broker), binding.source,
+                rabbit::binding_command("delete", broker.vhost(), binding.source,
                                         binding.to.empty() ? "queue" : "exchange",
                                         binding.to.empty() ? ours : binding.to, binding.routing_key);
   return answer.detail + ": to detach it, and all other queues that dead-letter there, run: " + commands;
@@ -348,7 +348,7 @@ int detach(QueueAdmin& admin, const BrokerOptions& broker, const std::vector<std
 
 // The commands that do it by hand, a line each.
 std::string by_hand(const std::vector<std::string>& queues, const BrokerOptions& broker, bool detaches) {
-  const std::string vhost = sidecar::vhost_of(broker);
+  const std::string vhost = broker.vhost();
   std::string out;
   for (const std::string& queue : queues)
     out += (detaches ? "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost) + " " +

@@ -204,8 +204,8 @@ void check_one(const Config& config, const Clock& clock, const StoreOptions& opt
 }
 
 void check_database(const Config& config, const Clock& clock, Findings& out) {
-  const Url url = need(parse_url(config.store.url));
-  if (config.store.other_urls.empty())
+  const Url& url = config.store.urls.front();
+  if (config.store.urls.size() == 1)
     return check_one(config, clock, config.store, url, url.host_port(3306), out);
   const auto addresses = look_at_mysql_addresses(config.store, clock, Addresses::kSlice);
   const DatabaseAddress* serving = check_addresses(addresses, out);
@@ -242,7 +242,7 @@ class BrokerCheck {
     } else {
       tell_not_connected(opened.error());
     }
-    if (!config_.broker.other_urls.empty()) check_addresses();
+    if (config_.broker.urls.size() > 1) check_addresses();
     check_management();
     check_queues();
     check_error_queues();
@@ -276,8 +276,7 @@ class BrokerCheck {
                                shell_quote(vhost_)
                          : grant());
     } else {
-      const std::string where =
-          config_.broker.other_urls.empty() ? url_.host_port(5672) : "any of broker.urls";
+      const std::string where = config_.broker.urls.size() == 1 ? url_.host_port(5672) : "any of broker.urls";
       out_.away("broker.login", "cannot connect to " + where + ": " + error.message,
                 "start RabbitMQ, or correct host and port of broker.url");
     }
@@ -561,7 +560,7 @@ class BrokerCheck {
   const Config& config_;
   const Clock& clock_;
   Findings& out_;
-  const Url url_ = need(parse_url(config_.broker.url));
+  const Url url_ = config_.broker.urls.front();
   std::string user_ = user_of(url_);
   const std::string vhost_ = url_.vhost();
   rabbit::Probe* probe_ = nullptr;  // not connected

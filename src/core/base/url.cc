@@ -90,18 +90,6 @@ Result<Url> parse_url(std::string_view text) {
   return url;
 }
 
-Result<std::vector<Url>> parse_urls(const std::string& first, const std::vector<std::string>& others) {
-  std::vector<std::string> texts = {first};
-  texts.insert(texts.end(), others.begin(), others.end());
-  std::vector<Url> urls;
-  for (const std::string& text : texts) {
-    auto url = parse_url(text);
-    if (!url) return tl::unexpected(url.error());
-    urls.push_back(*std::move(url));
-  }
-  return urls;
-}
-
 bool is_loopback(const std::string& host) {
   constexpr unsigned kNetShift = 24, kLoopbackNet = 127;
   in_addr four{};

@@ -31,9 +31,6 @@ struct Url {
 // likely it belongs to a password that was not encoded.
 Result<Url> parse_url(std::string_view text);
 
-// The URLs of one service.
-Result<std::vector<Url>> parse_urls(const std::string& first, const std::vector<std::string>& others);
-
 // The inverse of parse_url.
 std::string format_url(const Url& url);
 

@@ -185,9 +185,7 @@ using mysql::ServerVariables;
 // As StoreFactory.
 using MysqlStoreFactory = std::function<std::unique_ptr<MysqlStore>()>;
 
-// options.addresses, else those of its URLs, to be shared by several stores. Permanent errors: not a database
-// URL.
-// REQUIRES: `clock` outlives them.
+// options.addresses, else those of its URLs, to be shared by several stores. REQUIRES: `clock` outlives them.
 std::shared_ptr<Addresses> mysql_addresses(const StoreOptions& options, const Clock& clock);
 
 // Connects. Creates the database if it is missing, options.migrate is set and the user has the privilege;

@@ -136,15 +136,7 @@ namespace rung {
 
 std::shared_ptr<Addresses> mysql_addresses(const StoreOptions& options, const Clock& clock) {
   if (options.addresses) return options.addresses;
-  const auto wrong = [](const std::string& what) { return StoreError({Error::Kind::permanent, what}); };
-  auto urls = parse_urls(options.url, options.other_urls);
-  if (!urls) throw wrong("store.url: " + urls.error().message);
-  for (const Url& url : *urls) {
-    if (url.scheme != "mysql") throw wrong("store.url must begin with mysql://");
-    if (url.path.empty()) throw wrong("store.url names no database: mysql://user@host:port/DATABASE");
-    if (url.path != urls->front().path) throw wrong("store.urls: all must name the same database");
-  }
-  return std::make_shared<Addresses>(*std::move(urls), mysql::kUsualPort, Addresses::Order::listed, clock);
+  return std::make_shared<Addresses>(options.urls, mysql::kUsualPort, Addresses::Order::listed, clock);
 }
 
 std::unique_ptr<MysqlStore> open_mysql_store(const StoreOptions& options, const Clock& clock, Ms silence) {
@@ -178,9 +170,8 @@ DatabaseFacts diagnose_mysql(const StoreOptions& options, const Clock& clock) {
 
 std::vector<DatabaseAddress> look_at_mysql_addresses(const StoreOptions& options, const Clock& clock,
                                                      Ms timeout) {
-  const auto addresses = result_of([&] { return mysql_addresses(options, clock); });
-  if (!addresses) return {{"store.urls", options, addresses.error(), false}};
-  const auto found = (*addresses)->find(clock.boot() + timeout, {}, options.tls == "verify");
+  const auto found =
+      mysql_addresses(options, clock)->find(clock.boot() + timeout, {}, options.tls == "verify");
   std::vector<DatabaseAddress> all;
   for (const Address& address : found.all) {
     DatabaseAddress one{address.shown, options, std::nullopt, false};

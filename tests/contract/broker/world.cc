@@ -50,7 +50,7 @@ class RabbitWorld final : public World {
     const auto url = parse_url(amqp_url());
     proxy_.emplace(url->host, url->port);
     prefix_ = options.prefix = unique_name("contract");
-    options.url = with_port(amqp_url(), proxy_->port());
+    options.urls = {*parse_url(with_port(amqp_url(), proxy_->port()))};
     broker_ = make_rabbit_broker(options, test_clock());
   }
   ~RabbitWorld() override {

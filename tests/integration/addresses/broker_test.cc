@@ -20,15 +20,15 @@ namespace {
 
 class BrokerAddresses : public RabbitTest {
  protected:
-  static std::string at_port(int port) { return with_port(amqp_url(), port); }
+  static Url at_port(int port) { return *parse_url(with_port(amqp_url(), port)); }
 
   // With `bad` among the addresses it is up, at the good one, and what it shall publish is confirmed. Which
   // one is tried first is diced: often enough that each is.
-  void serves_beside(const std::string& bad) {
+  void serves_beside(const Url& bad) {
     for (int i = 0; i < 4; ++i) {
       BrokerRecorder sink;
-      options_.url = i % 2 == 0 ? bad : good_;
-      options_.other_urls = {i % 2 == 0 ? good_ : bad};
+      options_.urls = {bad, good_};
+      if (i % 2 == 1) std::swap(options_.urls[0], options_.urls[1]);
       const auto broker = make_rabbit_broker(options_, test_clock());
       ASSERT_TRUE(broker->start(sink));
       broker->allow_publish_until(test_clock().boot() + Ms{300'000});
@@ -36,15 +36,15 @@ class BrokerAddresses : public RabbitTest {
       broker->publish({outgoing(1)});
       const auto result = sink.result(1);
       EXPECT_TRUE(result && result->how == How::confirmed);
-      EXPECT_EQ(sink.statuses().back().publishing_at, parse_url(good_)->host_port(5672));
-      EXPECT_EQ(sink.statuses().back().consuming_at, parse_url(good_)->host_port(5672));
+      EXPECT_EQ(sink.statuses().back().publishing_at, good_.host_port(5672));
+      EXPECT_EQ(sink.statuses().back().consuming_at, good_.host_port(5672));
       broker->stop(Ms{2000});
     }
   }
 
   void SetUp() override { probe().declare(queue_); }
 
-  std::string good_ = amqp_url();
+  Url good_ = *parse_url(amqp_url());
 };
 
 TEST_F(BrokerAddresses, OneThatTakesConnectionsAndSaysNothing) {
@@ -54,19 +54,17 @@ TEST_F(BrokerAddresses, OneThatTakesConnectionsAndSaysNothing) {
 
 // As a node of a cluster whose queues have no leader: it takes us in, and does not answer a declare.
 TEST_F(BrokerAddresses, OneThatTakesUsInAndAnswersNoDeclare) {
-  const auto url = parse_url(amqp_url());
   for (int i = 0; i < 4; ++i) {  // which one is tried first is diced
     BrokerRecorder sink;
-    TcpProxy a(url->host, url->port), b(url->host, url->port);
+    TcpProxy a(good_.host, good_.port), b(good_.host, good_.port);
     for (TcpProxy* one : {&a, &b}) one->deafen("(intake)", failed());
-    options_.url = at_port(a.port());
-    options_.other_urls = {at_port(b.port()), amqp_url()};
+    options_.urls = {at_port(a.port()), at_port(b.port()), good_};
     const auto broker = make_rabbit_broker(options_, test_clock());
     ASSERT_TRUE(broker->start(sink));
     ASSERT_TRUE(sink.up());
     for (const BrokerStatus& told : sink.statuses())
       EXPECT_EQ(told.reason, "") << "an outage is told only where no address serves";
-    EXPECT_EQ(sink.statuses().back().consuming_at, url->host_port(5672));
+    EXPECT_EQ(sink.statuses().back().consuming_at, good_.host_port(5672));
     broker->stop(Ms{2000});
   }
 }
@@ -74,14 +72,14 @@ TEST_F(BrokerAddresses, OneThatTakesUsInAndAnswersNoDeclare) {
 // The management API is asked at the broker's hosts: of them the first that answers.
 TEST_F(BrokerAddresses, TheManagementApiOfAHostThatIsNotThere) {
   // Port 15672 is not ours to listen at: what is asked is which hosts are tried, and that none is the last.
-  options_.url = "amqp://guest:guest@127.77.0.1:5672/%2f";
-  options_.other_urls = {"amqp://guest:guest@127.77.0.2:5672/%2f"};
+  options_.urls = {*parse_url("amqp://guest:guest@127.77.0.1:5672/%2f"),
+                   *parse_url("amqp://guest:guest@127.77.0.2:5672/%2f")};
   auto admin = rabbit::management_admin(options_, Ms{1000});
   ASSERT_TRUE(admin);
   EXPECT_EQ((*admin)->name(), "the management API at 127.77.0.1:15672");
   EXPECT_FALSE((*admin)->reach());
   EXPECT_EQ((*admin)->name(), "the management API at 127.77.0.2:15672");
-  options_.rabbitmq.management = env("RUNG_TEST_MANAGEMENT");
+  options_.rabbitmq.management = *parse_url(env("RUNG_TEST_MANAGEMENT"));
   admin = rabbit::management_admin(options_, Ms{120'000});
   ASSERT_TRUE(admin);
   const auto reached = (*admin)->reach();
@@ -99,18 +97,15 @@ class DatabaseAddresses : public testing::Test {
 
   std::string at_port(int port) const { return with_port(schema_.url(), port); }
   int port() const { return parse_url(schema_.url())->port; }
-  StoreOptions options(const std::string& first, const std::vector<std::string>& others) const {
+  StoreOptions options(const std::string& first, const std::string& other) const {
     StoreOptions made = schema_.options();
-    made.url = first;
-    made.other_urls = others;
+    made.urls = {*parse_url(first), *parse_url(other)};
     return made;
   }
   // With `bad` before it the good one serves: `bad` has two seconds of its own, not all of the time-out.
   void serves_after(const std::string& bad, StoreOptions made = {}) {
-    const std::string good = made.url.empty() ? schema_.url() : made.url;
-    if (made.url.empty()) made = schema_.options();
-    made.url = bad;
-    made.other_urls = {good};
+    if (made.urls.empty()) made = schema_.options();
+    made.urls.insert(made.urls.begin(), *parse_url(bad));
     made.timeout = std::chrono::hours{1};
     open_mysql_store(made, test_clock())->now();
   }
@@ -124,7 +119,7 @@ TEST_F(DatabaseAddresses, OneThatIsReadOnly) {
   const std::string replica = plain_user(second, schema_.name(), second.port());
   second.read_only(true);
   std::vector<std::string> told;
-  StoreOptions made = options(replica, {schema_.url()});
+  StoreOptions made = options(replica, schema_.url());
   made.addresses = mysql_addresses(made, test_clock());
   made.addresses->on_change([&](const std::string& address, const std::string& passed_over) {
     told.push_back(address + " after " + passed_over);
@@ -139,7 +134,7 @@ TEST_F(DatabaseAddresses, OneThatIsReadOnly) {
 TEST_F(DatabaseAddresses, OneThatBecomesReadOnlyWhileItServes) {
   SecondDatabase second;
   const std::string first = plain_user(second, schema_.name(), second.port());
-  const auto store = open_mysql_store(options(first, {schema_.url()}), test_clock());
+  const auto store = open_mysql_store(options(first, schema_.url()), test_clock());
   store->migrate();
   store->set_setting("where", "second");
   second.read_only(true);
@@ -156,7 +151,7 @@ TEST_F(DatabaseAddresses, OneThatBecomesReadOnlyWhileItServes) {
 TEST_F(DatabaseAddresses, AllConnectionsAreAtTheSameOne) {
   const auto url = parse_url(schema_.url());
   TcpProxy a(url->host, url->port), b(url->host, url->port);
-  StoreOptions made = options(at_port(a.port()), {at_port(b.port())});
+  StoreOptions made = options(at_port(a.port()), at_port(b.port()));
   made.addresses = mysql_addresses(made, test_clock());
   const auto one = open_mysql_store(made, test_clock()), two = open_mysql_store(made, test_clock());
   EXPECT_EQ(a.connections(), 2U);

@@ -62,9 +62,9 @@ class Attach : public CliTest {
   }
   rabbit::AttachedAnswer asked(const std::string& name) {
     BrokerOptions options;
-    options.url = test::amqp_url();
+    options.urls = {*parse_url(test::amqp_url())};
     options.prefix = prefix;
-    options.rabbitmq.management = needed("RUNG_TEST_MANAGEMENT");
+    options.rabbitmq.management = *parse_url(needed("RUNG_TEST_MANAGEMENT"));
     return look_at(options, name);
   }
 

@@ -41,7 +41,7 @@ inline Message text(std::string body) {
 class RabbitTest : public testing::Test {
  protected:
   RabbitTest() {
-    options_.url = amqp_url();
+    options_.urls = {*parse_url(amqp_url())};
     options_.prefix = unique_name("it");
     options_.heartbeat = Ms{60'000};  // longer than a busy machine takes for anything
     queue_ = options_.prefix + "-orders";
@@ -67,7 +67,7 @@ class RabbitTest : public testing::Test {
   TcpProxy& through_proxy() {
     const auto url = parse_url(amqp_url());
     proxy_ = std::make_unique<TcpProxy>(url->host, url->port);
-    options_.url = with_port(amqp_url(), proxy_->port());
+    options_.urls = {*parse_url(with_port(amqp_url(), proxy_->port()))};
     return *proxy_;
   }
   AmqpProbe& probe() {

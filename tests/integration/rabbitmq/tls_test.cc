@@ -8,14 +8,10 @@ namespace {
 class Tls : public RabbitTest {
  protected:
   Tls() {
-    options_.url = env("RUNG_TEST_AMQPS");
+    options_.urls = {*parse_url(env("RUNG_TEST_AMQPS"))};
     options_.ca = env("RUNG_TEST_CA");
   }
-  void use_host(const std::string& host) {
-    auto url = parse_url(options_.url);
-    url->host = host;
-    options_.url = format_url(*url);
-  }
+  void use_host(const std::string& host) { options_.urls.front().host = host; }
   void works() {
     start_up();
     const Message message = full_message();
@@ -55,13 +51,12 @@ TEST_F(Tls, AnotherNameIsTakenWhereTheCheckIsOff) {
 }
 
 TEST_F(Tls, PlainAmqpAtATlsPortAndTheOtherWayRound) {
-  auto tls = parse_url(options_.url), plain = parse_url(amqp_url());
-  std::swap(tls->port, plain->port);
-  options_.url = format_url(*tls);
+  Url plain = *parse_url(amqp_url());
+  std::swap(options_.urls.front().port, plain.port);
   refused("TLS");
   broker_->stop(Ms{1000});
   BrokerRecorder sink;
-  options_.url = format_url(*plain);
+  options_.urls = {plain};
   const auto broker = make_rabbit_broker(options_, test_clock());
   ASSERT_TRUE(broker->start(sink).has_value());
   EXPECT_TRUE(sink.status([](const BrokerStatus& s) { return !s.reason.empty(); }));

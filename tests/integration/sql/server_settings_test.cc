@@ -44,7 +44,7 @@ class ServerSettings : public testing::Test {
   // A user with the rights of docs/permissions.md: no init_connect and no limit applies to a superuser.
   static StoreOptions plain_user(MysqlSchema& schema) {
     StoreOptions options = schema.options();
-    options.url = schema.plain_user_url();
+    options.urls = {*parse_url(schema.plain_user_url())};
     return options;
   }
 

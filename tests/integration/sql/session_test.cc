@@ -132,9 +132,10 @@ TEST_F(Hurt, ALockThatIsHeldTooLongIsTransientAndTheConnectionLives) {
 // that dies just then would keep the whole sidecar waiting.
 TEST_F(Hurt, WhetherTheSchemaIsUpToDateIsAskedWithTheOwnTimeouts) {
   StoreOptions options = schema_.options();
-  const auto url = parse_url(options.url);
-  test::TcpProxy proxy(url->host, url->port == 0 ? 3306 : url->port);
-  options.url = test::with_port(options.url, proxy.port());
+  Url& url = options.urls.front();
+  test::TcpProxy proxy(url.host, url.port == 0 ? 3306 : url.port);
+  url.host = "127.0.0.1";
+  url.port = proxy.port();
   options.timeout = Ms{3000};
   const auto store = open_mysql_store(options, test_clock());
   EXPECT_TRUE(store->migrate().empty());
@@ -148,9 +149,10 @@ TEST_F(Hurt, WhetherTheSchemaIsUpToDateIsAskedWithTheOwnTimeouts) {
 
 TEST_F(Hurt, AnIntakeAndAConfirmAreOneRoundTripEachAndAClaimTwo) {
   StoreOptions options = schema_.options();
-  const auto url = parse_url(options.url);
-  test::TcpProxy proxy(url->host, url->port == 0 ? 3306 : url->port);
-  options.url = test::with_port(options.url, proxy.port());
+  Url& url = options.urls.front();
+  test::TcpProxy proxy(url.host, url.port == 0 ? 3306 : url.port);
+  url.host = "127.0.0.1";
+  url.port = proxy.port();
   const auto store = open_mysql_store(options, test_clock());
   store->now();
   auto before = proxy.requests();
@@ -333,7 +335,7 @@ TEST_F(Hurt, ABodyJustBelowTheServersLimitGoesThroughAndComesBack) {
 
 TEST(Connect, AServerThatIsNotThereIsTransient) {
   StoreOptions options;
-  options.url = "mysql://root:hidden-word@127.0.0.1:1/none";
+  options.urls = {*parse_url("mysql://root:hidden-word@127.0.0.1:1/none")};
   const auto store = result_of([&] { return open_mysql_store(options, test_clock()); });
   ASSERT_FALSE(store);
   EXPECT_TRUE(store.error().is_transient()) << store.error().message;
@@ -362,9 +364,8 @@ TEST_F(Tls, AnotherCaIsRefused) {
 }
 
 TEST_F(Tls, AnotherHostsCertificateIsRefused) {
-  Url url = parse_url(options_.url).value();
-  url.host = "127.1";  // the same address, by a name that the certificate does not hold
-  options_.url = format_url(url);
+  // The same address, by a name that the certificate does not hold.
+  options_.urls.front().host = "127.1";
   EXPECT_THROW(open_mysql_store(options_, test_clock()), StoreError);
   options_.tls = "off";
   open_mysql_store(options_, test_clock());  // it is there, under that name
@@ -380,7 +381,8 @@ TEST(Login, ByAPasswordThatIsNotInTheServersCache) {
   schema.exec("CREATE USER '" + user + "'@'%' IDENTIFIED WITH caching_sha2_password BY 'pw'");
   schema.exec("GRANT ALL ON `" + schema.name() + "`.* TO '" + user + "'@'%'");
   StoreOptions options = schema.options();
-  options.url.replace(0, options.url.find('@'), "mysql://" + user + ":pw");
+  options.urls.front().user = user;
+  options.urls.front().password = "pw";
   for (const char* how : {"asks for the key", "is in the cache"}) {
     auto store = open_mysql_store(options, test_clock());
     EXPECT_NO_THROW(store->clock()) << how;

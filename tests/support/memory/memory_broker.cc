@@ -39,9 +39,7 @@ Result<void> MemoryBroker::start(BrokerSink& sink) {
 void MemoryBroker::claim(std::string database, bool mark) {
   std::lock_guard lock(mutex_);
   if (owner_.empty() && mark) owner_ = database;
-  const auto url = parse_url(options_.url);
-  place_ =
-      PlaceReport{{cluster_, url ? url->vhost() : "/", options_.prefix}, std::move(database), owner_, {}, 0};
+  place_ = PlaceReport{{cluster_, options_.vhost(), options_.prefix}, std::move(database), owner_, {}, 0};
   changed_.notify_all();
 }
 

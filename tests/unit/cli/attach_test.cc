@@ -87,7 +87,6 @@ sidecar::AttachPlan planned(const std::string& prefix, rabbit::QueueFacts facts,
                             const std::vector<Policy>& policies) {
   facts.name = "orders";
   BrokerOptions broker;
-  broker.url = "amqp://localhost/%2f";
   broker.prefix = prefix;
   return sidecar::plan_attach(broker, facts, {prefix, {}, policies, own_routes(prefix)});
 }

@@ -34,12 +34,12 @@ TEST_F(ConfigGroups, TheChosenOneIsTheConfig) {
   const LoadedConfig eu = chosen(kBroker + kTwo, {"eu"});
   ASSERT_TRUE(eu.ok()) << eu.problems.front().str();
   EXPECT_EQ(eu.config.broker.prefix, "rung-eu");
-  EXPECT_EQ(eu.config.store.url, "mysql://u@db/eu");
+  EXPECT_EQ(eu.config.store.urls[0].path, "eu");
   EXPECT_EQ(eu.config.groups.own, "eu");
   EXPECT_EQ(eu.config.groups.names(), "eu, us");
   const LoadedConfig us = chosen(kBroker + kTwo, {"us"});
   EXPECT_EQ(us.config.broker.prefix, "retries-us");
-  EXPECT_EQ(us.config.store.url, "mysql://u@db/us");
+  EXPECT_EQ(us.config.store.urls[0].path, "us");
 }
 
 // The password of another group's database need not be known.
@@ -120,7 +120,7 @@ TEST_F(ConfigGroups, AllAreJudgedWhicheverIsChosen) {
               ElementsAre(HasSubstr("4: groups.us.store.url is missing: write groups.us.store: { url: ")));
   EXPECT_THAT(wrong("groups:\n  eu: { store: { url: \"mysql://u@db/eu\" } }\n"
                     "  us: { store: { url: \"mysql://u@db\" } }\n"),
-              ElementsAre(HasSubstr("4: groups.us.store.url: the schema is missing")));
+              ElementsAre(HasSubstr("4: groups.us.store.url: the user or the schema is missing")));
   EXPECT_THAT(wrong("groups:\n  eu: { store: { url: \"mysql://u@db/eu\" }, quues: [a] }\n"),
               ElementsAre("3: groups.eu: unknown key \"quues\": did you mean queues?"));
   EXPECT_THAT(wrong("groups:\n  eu/a: { store: { url: \"mysql://u@db/eu\" } }\n").front(),
@@ -136,9 +136,9 @@ TEST_F(ConfigGroups, AnotherGroupsSecretsNeedNotBeThere) {
       "  eu: { store: { url: \"mysql://u:${EU_PASSWORD}@db/eu\" }, queues: [orders] }\n"
       "  us: { store: { url: \"mysql://u@db/us\", password_file: us-password } }\n"
       "  jp: { store: { url: \"mysql://u:${JP_PASSWORD}@db/jp\", password_file: none } }\n";
-  EXPECT_EQ(chosen(text, {"eu"}).config.store.url, "mysql://u:p@db/eu");
-  EXPECT_EQ(chosen(text, {"", "", "orders"}, ConfigFor::database).config.store.url, "mysql://u:p@db/eu");
-  EXPECT_EQ(chosen(text, {"us"}).config.store.url, "mysql://u:s3cret@db/us");
+  EXPECT_EQ(chosen(text, {"eu"}).config.store.urls[0].password, "p");
+  EXPECT_EQ(chosen(text, {"", "", "orders"}, ConfigFor::database).config.store.urls[0].password, "p");
+  EXPECT_EQ(chosen(text, {"us"}).config.store.password_file, path("us-password"));
   const auto jp = chosen(text, {"jp"}).problems;
   ASSERT_EQ(jp.size(), 2u);
   EXPECT_THAT(jp.front().what, HasSubstr("JP_PASSWORD"));
@@ -151,7 +151,7 @@ TEST_F(ConfigGroups, APasswordFileForAllStands) {
   write("password", "s3cret\n");
   const auto loaded = chosen(kBroker + "store: { password_file: password }\n" + kTwo, {"us"});
   ASSERT_TRUE(loaded.ok()) << loaded.problems.front().str();
-  EXPECT_EQ(loaded.config.store.url, "mysql://u:s3cret@db/us");
+  EXPECT_EQ(loaded.config.store.password_file, path("password"));
 }
 
 TEST_F(ConfigGroups, HttpListensWhereTheGroupSays) {

@@ -22,8 +22,8 @@ using testing::HasSubstr;
 class ManagementBounds : public testing::Test {
  protected:
   std::unique_ptr<QueueAdmin> admin(const HttpScript& server) {
-    options_.url = "amqp://guest:guest@127.0.0.1:1";
-    options_.rabbitmq.management = server.url();
+    options_.urls = {*parse_url("amqp://guest:guest@127.0.0.1:1")};
+    options_.rabbitmq.management = *parse_url(server.url());
     return management_admin(options_, timeout_).value();
   }
   static std::string page(int from, int count, int pages) {
@@ -55,8 +55,8 @@ TEST_F(ManagementBounds, NewQueuesOfOurOwnAreQuorumQueuesOnAClusterAndClassicOnA
   const auto type = [&](const HttpScript::Answer& nodes, int major_version) {
     const HttpScript server(
         [&](const HttpScript::Request&, std::size_t) -> HttpScript::Answer { return nodes; });
-    options_.url = "amqp://guest:guest@127.0.0.1:1";
-    options_.rabbitmq.management = server.url();
+    options_.urls = {*parse_url("amqp://guest:guest@127.0.0.1:1")};
+    options_.rabbitmq.management = *parse_url(server.url());
     OwnQueueTypes types;
     const std::string first = types.of("rung.failed", options_, major_version);
     EXPECT_EQ(types.of("rung.delay", options_, major_version), first);
