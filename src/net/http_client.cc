@@ -57,6 +57,7 @@ struct HttpClient::Impl {
       // The system's, else they would be valid, too. A TLS library that has no folder of them says so.
       curl_easy_setopt(easy, CURLOPT_CAPATH, static_cast<const char*>(nullptr));
     }
+    curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);  // people replace the file
     if (!options.verify) {
       set(CURLOPT_SSL_VERIFYPEER, 0L);
       set(CURLOPT_SSL_VERIFYHOST, 0L);

@@ -14,7 +14,7 @@
 namespace rung::net {
 
 struct HttpClientOptions {
-  std::string base;                      // "http://host:port" or "https://host:port"
+  std::string base;                      // "http://host:port" or "https://host:port"; "" = each path is a URL
   std::string user = {}, password = {};  // basic authentication; no user = none
   // Sent with each request. REQUIRES: no control characters.
   std::vector<std::pair<std::string, std::string>> headers = {};

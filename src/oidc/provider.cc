@@ -1,11 +1,13 @@
 #include "src/oidc/provider.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "src/core/base/threads.h"
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
+#include "src/core/message/identity.h"
 #include "src/io/log.h"
 
 namespace rung::oidc {
@@ -16,10 +18,11 @@ using Json = nlohmann::json;
 constexpr Ms kConnecting{3000}, kAnswering{5000};
 constexpr std::size_t kMostDocument = 512UL * 1024;  // bytes, with its headers
 constexpr std::size_t kLongestUrl = 2048;
+constexpr std::size_t kLongestCode = 4096;
+constexpr int kOk = 200;
 
-Result<std::string> document(const std::string& url, const Get& get) {
-  const net::HttpReply reply = get(url);
-  constexpr int kOk = 200;
+Result<std::string> document(const std::string& url, net::HttpClient& client) {
+  const net::HttpReply reply = client.send("GET", url);
   if (reply.status == 0) return transient(url + " " + reply.error);
   if (reply.status != kOk) return transient(url + " answers with status " + std::to_string(reply.status));
   return reply.body;
@@ -34,6 +37,13 @@ bool may_be_read(const std::string& url, bool issuer_is_plain) {
          (issuer_is_plain && parsed->scheme == "http" && is_loopback(parsed->host));
 }
 
+std::string form_of(const std::vector<std::pair<std::string_view, std::string>>& fields) {
+  std::string out;
+  for (const auto& [name, value] : fields)
+    out.append(out.empty() ? "" : "&").append(name).append("=").append(percent_encode(value));
+  return out;
+}
+
 }  // namespace
 
 std::string discovery_url(const std::string& issuer) {
@@ -41,14 +51,14 @@ std::string discovery_url(const std::string& issuer) {
   return issuer.substr(0, issuer.size() - (slash ? 1 : 0)) + "/.well-known/openid-configuration";
 }
 
-net::HttpClientOptions get_options(const std::string& url, const std::string& ca) {
+net::HttpClientOptions client_options(const std::string& ca) {
   return {
-      .base = url, .ca = ca, .connecting = kConnecting, .answering = kAnswering, .max_answer = kMostDocument};
+      .base = "", .ca = ca, .connecting = kConnecting, .answering = kAnswering, .max_answer = kMostDocument};
 }
 
-Result<Discovered> discover(const OidcOptions& options, const Get& get) {
+Result<Discovered> discover(const OidcOptions& options, net::HttpClient& client) {
   const std::string from = discovery_url(options.issuer);
-  const auto discovery = document(from, get);
+  const auto discovery = document(from, client);
   if (!discovery) return tl::unexpected(discovery.error());
   const Json about = Json::parse(*discovery, nullptr, false);
   const std::string issuer = text_member(about, "issuer");
@@ -64,7 +74,7 @@ Result<Discovered> discover(const OidcOptions& options, const Get& get) {
   const std::string keys_at = url_in("jwks_uri");
   if (keys_at.empty())
     return permanent(from + " names no jwks_uri that may be used: it must be an https:// URL");
-  const auto jwks = document(keys_at, get);
+  const auto jwks = document(keys_at, client);
   if (!jwks) return tl::unexpected(jwks.error());
   auto keys = read_keys(*jwks);
   if (!keys) return tl::unexpected(Error{keys.error().kind, keys_at + ": " + keys.error().message});
@@ -76,6 +86,7 @@ Provider::Provider(OidcOptions options, const Clock& clock, OnProblem on_problem
       clock_(clock),
       on_problem_(std::move(on_problem)),
       limits_(limits),
+      client_(client_options(options_.ca)),
       state_{.grants = std::make_shared<const OidcOptions>(options_)},
       thread_([this] { run(); }) {}
 
@@ -83,8 +94,8 @@ Provider::~Provider() {
   {
     const std::lock_guard lock(mutex_);
     state_.stopping = true;
-    if (state_.client != nullptr) state_.client->interrupt();
   }
+  client_.interrupt();
   wakes_.notify_all();
   thread_.join();
 }
@@ -112,7 +123,7 @@ Provider::Counts Provider::counts() const {
 void Provider::run() {
   begin_thread("rung-oidc");
   for (;;) {
-    auto fetched = discover(options_, [this](const std::string& url) { return get(url); });
+    auto fetched = discover(options_, client_);
     const bool ok = fetched.has_value();
     {
       const std::lock_guard lock(mutex_);
@@ -127,19 +138,6 @@ void Provider::run() {
     state_.asked = false;
     state_.fetching = true;
   }
-}
-
-net::HttpReply Provider::get(const std::string& url) {
-  net::HttpClient client(get_options(url, options_.ca));
-  {
-    const std::lock_guard lock(mutex_);
-    if (state_.stopping) client.interrupt();
-    state_.client = &client;
-  }
-  net::HttpReply reply = client.send("GET", "");
-  const std::lock_guard lock(mutex_);
-  state_.client = nullptr;
-  return reply;
 }
 
 void Provider::take(Result<Discovered> fetched) {
@@ -198,6 +196,74 @@ bool Provider::replace_grants(const OidcOptions& loaded) {
   const std::lock_guard lock(mutex_);
   state_.grants = none ? nullptr : std::make_shared<const OidcOptions>(loaded);
   return true;
+}
+
+// --- signing in with a browser
+
+Result<Provider::Begun> Provider::begin_login(const std::string& redirect, const std::string& to) {
+  const Discovered provider = discovered();
+  if (provider.keys == nullptr) return transient("the identity provider has not answered yet");
+  const std::string& page = provider.authorization_endpoint;
+  if (page.empty() || provider.token_endpoint.empty())
+    return permanent(discovery_url(options_.issuer) + " names no " +
+                     (page.empty() ? "authorization_endpoint" : "token_endpoint") +
+                     " that may be used: it must be an https:// URL");
+  Login login{DeliveryTokens::new_key(), provider.token_endpoint, redirect, to, clock_.boot()};
+  Begun out;
+  out.state = DeliveryTokens::new_key();
+  out.url = page + (page.find('?') == std::string::npos ? "?" : "&") +
+            form_of({{"response_type", "code"},
+                     {"client_id", options_.client_id},
+                     {"redirect_uri", redirect},
+                     {"scope", options_.scope},
+                     {"state", out.state},
+                     {"code_challenge", to_base64url(sha256(login.verifier))},
+                     {"code_challenge_method", "S256"}});
+  const std::lock_guard lock(mutex_);
+  std::erase_if(logins_, [&](const auto& one) { return clock_.boot() - one.second.began > kLongestLogin; });
+  if (logins_.size() >= kMostLogins)
+    logins_.erase(std::ranges::min_element(logins_, {}, [](const auto& one) { return one.second.began; }));
+  logins_[out.state] = std::move(login);
+  return out;
+}
+
+std::optional<Provider::Login> Provider::take_login(std::string_view state) {
+  const std::lock_guard lock(mutex_);
+  const auto found = logins_.find(state);
+  if (found == logins_.end()) return std::nullopt;
+  Login login = std::move(found->second);
+  logins_.erase(found);
+  if (clock_.boot() - login.began > kLongestLogin) return std::nullopt;
+  return login;
+}
+
+Result<Provider::Ended> Provider::end_login(std::string_view state, const std::string& code) {
+  const auto login = take_login(state);
+  if (!login)
+    return tl::unexpected(Error{Error::Kind::not_found, "this login has ended, or was begun elsewhere"});
+  if (code.empty() || code.size() > kLongestCode) return permanent("the provider's answer has no code");
+  net::HttpClientOptions endpoint = client_options(options_.ca);
+  endpoint.content_type = "application/x-www-form-urlencoded";
+  if (!options_.client_secret.empty()) {
+    endpoint.user = percent_encode(options_.client_id);
+    endpoint.password = percent_encode(options_.client_secret);
+  }
+  const net::HttpReply reply = net::HttpClient(std::move(endpoint))
+                                   .send("POST", login->endpoint,
+                                         form_of({{"grant_type", "authorization_code"},
+                                                  {"code", code},
+                                                  {"redirect_uri", login->redirect},
+                                                  {"client_id", options_.client_id},
+                                                  {"code_verifier", login->verifier}}));
+  if (reply.status == 0) return transient(login->endpoint + " " + reply.error);
+  const Json answer = Json::parse(reply.body, nullptr, false);
+  if (reply.status != kOk)
+    return permanent("the identity provider refuses the login: " +
+                     escape_controls(text_member(answer, "error").substr(0, 200) + " " +
+                                     text_member(answer, "error_description").substr(0, 500)));
+  const std::string token = text_member(answer, "id_token");
+  if (token.empty()) return permanent(login->endpoint + " answers without an id_token");
+  return Ended{token, login->to};
 }
 
 }  // namespace rung::oidc

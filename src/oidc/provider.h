@@ -1,6 +1,6 @@
 // An identity provider: its discovery document (OpenID Connect Discovery 1.0) names the address of its JWKS
 // document and where people sign in, and its tokens say whom they are for, until when, and who their bearer
-// is. The functions block only as `get` does.
+// is. discover() blocks as its client does.
 //
 // Both documents are fetched by a thread of their own: at the start, then every few minutes,
 // and when a token names a key that is not among them. While the provider does not answer, or with
@@ -9,7 +9,8 @@
 // A person signs in with a browser by the authorization code flow, with PKCE (RFC 7636): begin_login() says
 // where the provider's page is, end_login() exchanges the code that the browser brings back. What was begun
 // and not ended is kept for ten minutes, and bounded.
-// Thread: any; the destructor one. end_login() may block on the network, within the limits of get_options().
+// Thread: any; the destructor one. end_login() may block on the network, within the limits of
+// client_options().
 #pragma once
 
 #include <atomic>
@@ -31,14 +32,11 @@
 
 namespace rung::oidc {
 
-// Gets a document by its URL.
-using Get = std::function<net::HttpReply(const std::string& url)>;
-
 // Where both documents of `issuer` are: "https://id.example.com/.well-known/openid-configuration".
 std::string discovery_url(const std::string& issuer);
 
-// For a GET of `url`: bounded in time and size.
-net::HttpClientOptions get_options(const std::string& url, const std::string& ca);
+// Bounded in time and size, for any URL.
+net::HttpClientOptions client_options(const std::string& ca);
 
 // What an identity provider says of itself.
 struct Discovered {
@@ -48,7 +46,7 @@ struct Discovered {
 };
 // Error: which document, and what is wrong with it. Transient: the provider may answer later;
 // not_found: it has answered, and none of its keys is of use.
-Result<Discovered> discover(const OidcOptions& options, const Get& get);
+Result<Discovered> discover(const OidcOptions& options, net::HttpClient& client);
 
 // Clocks may differ by this much.
 inline constexpr Ms kLeeway{std::chrono::seconds{60}};
@@ -123,7 +121,6 @@ class Provider {
     BootMs confirmed{0};               // when the provider last answered with `discovered`
     std::optional<BootMs> tried = {};  // the end of the last fetch
     bool fetching = true, asked = false, stopping = false;
-    net::HttpClient* client = nullptr;  // of the call that is under way
     std::int64_t fetched = 0, failed = 0;
     std::shared_ptr<const OidcOptions> grants;  // `clients` and `map`; nullptr = nobody signs in
   };
@@ -135,7 +132,6 @@ class Provider {
   std::optional<Login> take_login(std::string_view state);
 
   void run();
-  net::HttpReply get(const std::string& url);
   void take(Result<Discovered> fetched);
   void report(const Result<Discovered>& fetched);
 
@@ -143,6 +139,7 @@ class Provider {
   const Clock& clock_;
   const OnProblem on_problem_;
   const ProviderLimits limits_;
+  net::HttpClient client_;              // the thread's, but for interrupt()
   std::optional<std::string> problem_;  // the thread's; nullopt = nothing fetched yet
   mutable std::mutex mutex_;
   std::condition_variable wakes_;

@@ -622,11 +622,10 @@ void check_identity_provider(const Config& config, Findings& out) {
   const OidcOptions& oidc = config.http.oidc;
   const std::string name = "http.oidc";
   if (oidc.issuer.empty()) return;
-  const auto found = oidc::discover(oidc, [&](const std::string& url) {
-    net::HttpClientOptions options = oidc::get_options(url, oidc.ca);
-    options.connecting = options.answering = kDoctorTimeout;
-    return net::HttpClient(std::move(options)).send("GET", "");
-  });
+  net::HttpClientOptions options = oidc::client_options(oidc.ca);
+  options.connecting = options.answering = kDoctorTimeout;
+  net::HttpClient client(std::move(options));
+  const auto found = oidc::discover(oidc, client);
   if (found)
     return out.ok(name, "the identity provider " + oidc.issuer + " has " +
                             std::to_string(size_of(*found->keys)) + " keys for signatures");

@@ -103,8 +103,8 @@ void wait_for_fetches(const Provider& provider, std::int64_t fetches) {
 }
 
 Result<Discovered> fetch(const OidcOptions& o) {
-  return discover(
-      o, [&](const std::string& url) { return net::HttpClient(get_options(url, "")).send("GET", ""); });
+  net::HttpClient client(client_options(""));
+  return discover(o, client);
 }
 
 TEST(Discovery, TheIssuerNamesItsKeys) {
