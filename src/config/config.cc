@@ -77,7 +77,7 @@ LoadedConfig load_text(const std::string& path, const std::string& text, ConfigF
   return loaded;
 }
 
-constexpr std::size_t kMostNames = 20;  // of a section, in the log
+constexpr std::size_t kMostNames = 20;  // in the log
 
 // A key of this instance alone; or of another group's database, whose ${NAME} need not be set on the machines
 // of this group.
@@ -152,28 +152,22 @@ std::vector<std::string> keys_for_restart(const Config& running, const Config& l
 }
 
 std::string describe_changes(const Config& running, const Config& loaded) {
-  std::map<std::string, std::vector<std::string>> sections;
-  const auto add = [&](const char* how, const std::string& key) {
-    const auto dot = key.find('.');
-    if (dot == std::string::npos) return sections["top level"].push_back(how + key);
-    sections[key.substr(0, dot)].push_back(how + key.substr(dot + 1));
-  };
+  std::vector<std::string> names;
   for (const auto& [key, at] : loaded.reloadable) {
     const auto old = running.reloadable.find(key);
-    if (old == running.reloadable.end()) add("+", key);
-    if (old != running.reloadable.end() && old->second.value != at.value) add("~", key);
+    if (old == running.reloadable.end()) {
+      names.push_back("+" + key);
+    } else if (old->second.value != at.value) {
+      names.push_back("~" + key);
+    }
   }
   for (const auto& [key, at] : running.reloadable) {
-    if (!loaded.reloadable.contains(key)) add("-", key);
+    if (!loaded.reloadable.contains(key)) names.push_back("-" + key);
   }
-  std::vector<std::string> parts;
-  for (auto& [section, names] : sections) {
-    const std::size_t more = names.size() - std::min(names.size(), kMostNames);
-    names.resize(names.size() - more);
-    parts.push_back(section + ": " + fmt::format("{}", fmt::join(names, ", ")));
-    if (more > 0) parts.back() += fmt::format(" and {} more", more);
-  }
-  return escape_controls(fmt::format("{}", fmt::join(parts, "; ")));
+  const std::size_t more = names.size() - std::min(names.size(), kMostNames);
+  names.resize(names.size() - more);
+  return escape_controls(fmt::format("{}", fmt::join(names, ", "))) +
+         (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 std::string fingerprint(const Config& config) {

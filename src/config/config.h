@@ -137,9 +137,8 @@ struct LoadedConfig {
 // Keys of other groups do not matter. Files that a key names are not compared.
 std::vector<std::string> keys_for_restart(const Config& running, const Config& loaded);
 
-// What differs in what SIGHUP applies, for people: "queues: +orders, -invoices, ~payments; ladders:
-// ~default".
-// "" = nothing.
+// What differs in what SIGHUP applies, for people: "~ladders.default, +queues.orders, -queues.invoices". "" =
+// nothing.
 std::string describe_changes(const Config& running, const Config& loaded);
 
 // The same for two instances with the same effective config, whatever their secrets, node names, HTTP

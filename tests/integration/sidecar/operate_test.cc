@@ -84,7 +84,7 @@ TEST_F(Operate, AReloadSaysHowItEnded) {
   changed.queue("orders", "{ ladder: other }");
   changed.more += "lease: 9s\n";
   reload(changed.text());
-  EXPECT_TRUE(rung().logged("ladders: +other; queues: +orders")) << rung().log_tail();
+  EXPECT_TRUE(rung().logged("+ladders.other, +queues.orders")) << rung().log_tail();
   EXPECT_TRUE(rung().logged("keys=lease")) << rung().log_tail();
   reload("nonsense: 1\n");
   EXPECT_TRUE(rung().logged("nonsense")) << rung().log_tail();

@@ -122,7 +122,8 @@ queues: { new: {}, orders: { success: { presumed_after: 1m }, ladder: fast } }
 rules: { r: [{ when: { type: A }, then: park }] }
 log: { level: debug }
 )");
-  EXPECT_EQ(describe_changes(before, after), "ladders: ~fast; log: +level; queues: +new, -gone; rules: +r");
+  EXPECT_EQ(describe_changes(before, after),
+            "~ladders.fast, +log.level, +queues.new, +rules.r, -queues.gone");
   EXPECT_EQ(describe_changes(before, before), "");
 }
 

@@ -210,7 +210,7 @@ TEST_F(ConfigOidc, TheMapReloadsAndTheProviderDoesNot) {
   };
   const Config one = with("rung", "a: admin");
   EXPECT_THAT(keys_for_restart(one, with("rung", "a: reader, b: admin")), IsEmpty());
-  EXPECT_EQ(describe_changes(one, with("rung", "a: reader")), "http: ~oidc.map");
+  EXPECT_EQ(describe_changes(one, with("rung", "a: reader")), "~http.oidc.map");
   EXPECT_THAT(keys_for_restart(one, with("other", "a: admin")), ElementsAre("http.oidc.client_id"));
 }
 
