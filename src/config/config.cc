@@ -13,7 +13,7 @@
 
 namespace rung {
 
-bool HttpOptions::has_console() const { return console.value_or(is_loopback(host)); }
+bool HttpOptions::has_console() const { return console.value_or(listen && is_loopback(listen->host)); }
 
 using confile::Problems;
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
+#include "src/core/base/url.h"
 #include "src/core/machine/headers.h"
 #include "src/core/rules/people.h"
 #include "src/core/rules/policy.h"
@@ -23,9 +24,7 @@ struct LogOptions {
 };
 
 struct HttpOptions {
-  std::string listen;  // host:port; "" = none
-  std::string host;    // of `listen`, without an IPv6 address's brackets
-  int port = 0;
+  std::optional<Url> listen;  // its host and port; none: no HTTP
   std::string token_file, read_token_file, tokens_file;
   std::vector<std::string> tokens, read_tokens;  // content of the files; empty = none. Secret
   std::vector<PersonToken> people;               // of tokens_file
@@ -35,7 +34,7 @@ struct HttpOptions {
   int connections_per_address = 0;  // 0 = three quarters of connections
   int max_body = 16;                // MB
   Ms timeout{std::chrono::seconds{10}};
-  std::optional<bool> console;                             // none: where `host` is a loopback address
+  std::optional<bool> console;                             // none: where it listens on a loopback address
   std::vector<std::pair<std::string, std::string>> peers;  // name and URL of other groups' APIs
   std::string url;  // where browsers reach it; "" = by the Host of their requests
   bool has_console() const;

@@ -106,16 +106,15 @@ struct Converter {
 std::string explain(const YAML::Exception& error, std::string_view text) {
   // After a colon yaml-cpp quotes a piece of the text, which can be part of a password.
   std::string what = "not YAML: " + error.msg.substr(0, error.msg.find(':'));
-  std::size_t begin = 0;
-  for (int line = 0; line < error.mark.line && begin != std::string_view::npos; ++line) {
-    begin = text.find('\n', begin);
-    if (begin != std::string_view::npos) ++begin;
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  for (int n = 0; n <= error.mark.line; ++n) {
+    line.clear();  // it stays empty behind the end
+    std::getline(lines, line);
   }
-  if (begin == std::string_view::npos) return what;
-  const auto line = text.substr(begin, text.find('\n', begin) - begin);
-  if (line.find("${") != std::string_view::npos) {
+  if (line.find("${") != std::string::npos) {
     what += "; inside { } or [ ], ${NAME} needs quotes: \"${NAME}\"";
-  } else if (line.find('\t') != std::string_view::npos) {
+  } else if (line.find('\t') != std::string::npos) {
     what += "; indent with spaces, not tabs";
   } else if (what.find("anchor") != std::string::npos || what.find("alias") != std::string::npos) {
     what += "; a text that begins with * needs quotes: \"*\"";

@@ -175,11 +175,9 @@ void complete_oidc(Load& load) {
 }
 
 void complete_listen(bool names_tokens, Load& load) {
-  HttpOptions& http = load.config.http;
   const auto check = [&](const Node& around) {
-    const auto text = around.get<std::string>("http.listen");
-    if (!text) return;
-    if (!names_tokens && !is_loopback(parse_url("tcp://" + *text)->host))
+    const auto at = around.get<Url>("http.listen");
+    if (at && !names_tokens && !is_loopback(at->host))
       load.wrong(around, "http.listen",
                  "not a loopback address: set http.token_file, http.tokens_file or http.oidc, or listen on "
                  "127.0.0.1");
@@ -187,12 +185,8 @@ void complete_listen(bool names_tokens, Load& load) {
   check(load.root);
   for (const auto& [key, group] : load.root.entries_at("groups")) {
     check(group);
-    if (key.text == load.config.groups.own)
-      http.listen = group.get<std::string>("http.listen").value_or(http.listen);
-  }
-  if (const auto at = parse_url("tcp://" + http.listen); !http.listen.empty() && at) {
-    http.host = at->host;
-    http.port = at->port;
+    const auto own = key.text == load.config.groups.own ? group.get<Url>("http.listen") : std::nullopt;
+    if (own) load.config.http.listen = own;
   }
 }
 

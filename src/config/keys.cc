@@ -296,8 +296,7 @@ std::vector<Key> all_keys() {
   const auto otel_headers =
       map_of<Pairs>("map of names to texts", "headers: write { authorization: \"Bearer ${TOKEN}\" }",
                     header_name(), header_value());
-  const auto management =
-      url({"http", "https"}).to([](const std::string& text) { return std::optional(*parse_url(text)); });
+  const auto management = url({"http", "https"}).to([](const std::string& text) { return *parse_url(text); });
   const auto api_url =
       url_without_user({"http", "https"}, ": the API takes a token, in the file api.token_file");
   // clang-format off

@@ -203,7 +203,7 @@ Reader<Urls> address(const Texts& schemes);
 Reader<Urls> addresses(const Texts& schemes);
 // Its host and port, or the scheme's usual one.
 std::string place_of(const Url& url);
-Reader<std::string> host_port();
+Reader<Url> host_port();
 Reader<Texts> names();  // a list; * matches any characters
 
 enum class When { start, live, secret };  // read at the start, or by SIGHUP, too; secret: at the start

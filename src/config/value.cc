@@ -276,13 +276,16 @@ Reader<Urls> addresses(const Texts& schemes) {
           }};
 }
 
-Reader<std::string> host_port() {
+Reader<Url> host_port() {
   const auto fits = [](const std::string& text) {
     const auto parsed = parse_url("tcp://" + text);
     return parsed && parsed->port != 0 && parsed->path.empty() && parsed->user.empty() &&
            text.find_first_of("/@?#") == std::string::npos;
   };
-  return text().where(fits, " is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025").as("host:port");
+  return text()
+      .where(fits, " is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025")
+      .as("host:port")
+      .to([](const std::string& text) { return *parse_url("tcp://" + text); });
 }
 
 Reader<Texts> names() {

@@ -267,7 +267,7 @@ class Sidecar {
  private:
   Result<void> listen() {
     const HttpOptions& http = config_.http;
-    if (http.listen.empty()) return {};
+    if (!http.listen) return {};
     http::ApiParts parts;
     if (!http.oidc.issuer.empty()) {
       provider_ = std::make_unique<oidc::Provider>(http.oidc, clock_, [this](const std::string& problem) {
@@ -306,8 +306,8 @@ class Sidecar {
     parts.cause_rules = config_.store.cause_rules;
     parts.version = RUNG_VERSION;
     parts.tokens = {http.tokens, http.read_tokens, http.people};
-    parts.server = {http.host,
-                    http.port,
+    parts.server = {http.listen->host,
+                    http.listen->port,
                     http.cert,
                     http.key,
                     std::size_t(http.max_body) << 20,
@@ -320,7 +320,7 @@ class Sidecar {
     auto api = http::Api::start(std::move(parts), clock_);
     if (!api) return tl::unexpected(api.error());
     http_ = *std::move(api);
-    log::info("HTTP API listening", {{"address", http.listen},
+    log::info("HTTP API listening", {{"address", http.listen->host_port(0)},
                                      {"tls", !http.cert.empty()},
                                      {"token", open ? "not required" : "required"}});
     return {};
@@ -518,11 +518,10 @@ void ConfigReader::request() {
 
 std::string own_url(const HttpOptions& http) {
   // These addresses mean "all of this machine's"; a client cannot connect to them everywhere.
-  std::string host = http.host;
-  if (host == "0.0.0.0") host = "127.0.0.1";
-  if (host == "::") host = "::1";
-  if (host.find(':') != std::string::npos) host = "[" + host + "]";
-  return (http.cert.empty() ? "http://" : "https://") + host + ":" + std::to_string(http.port);
+  Url at = *http.listen;
+  if (at.host == "0.0.0.0") at.host = "127.0.0.1";
+  if (at.host == "::") at.host = "::1";
+  return (http.cert.empty() ? "http://" : "https://") + at.host_port(at.port);
 }
 
 net::HttpReply ask_own(const HttpOptions& http, const std::string& path, Ms most) {

@@ -637,25 +637,25 @@ void check_identity_provider(const Config& config, Findings& out) {
 
 void check_listen(const HttpOptions& http, Findings& out) {
   const std::string name = "http.listen";
-  if (http.listen.empty()) return out.skip(name, "http.listen is not set");
+  if (!http.listen) return out.skip(name, "http.listen is not set");
+  const std::string at = http.listen->host_port(0);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  const std::string port = std::to_string(http.port);
-  if (const int failed = getaddrinfo(http.host.c_str(), port.c_str(), &hints, &found); failed != 0)
-    return out.wrong(name, http.listen + ": " + gai_strerror(failed), "correct http.listen");
+  const std::string port = std::to_string(http.listen->port);
+  if (const int failed = getaddrinfo(http.listen->host.c_str(), port.c_str(), &hints, &found); failed != 0)
+    return out.wrong(name, at + ": " + gai_strerror(failed), "correct http.listen");
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, freeaddrinfo);
   const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   const int why = bind(fd, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
   if (fd >= 0) close(fd);
-  if (why == 0) return out.ok(name, http.listen + " is free");
-  if (why != EADDRINUSE)
-    return out.wrong(name, http.listen + ": " + std::strerror(why), "correct http.listen");
+  if (why == 0) return out.ok(name, at + " is free");
+  if (why != EADDRINUSE) return out.wrong(name, at + ": " + std::strerror(why), "correct http.listen");
   if (sidecar::ask_own(http, "/healthz", kDoctorTimeout).status == 200)
-    return out.ok(name, "a sidecar answers at " + http.listen);
-  out.wrong(name, http.listen + " is in use by another program", "choose another port for http.listen");
+    return out.ok(name, "a sidecar answers at " + at);
+  out.wrong(name, at + " is in use by another program", "choose another port for http.listen");
 }
 
 // Of a chain the first one: the program's own.

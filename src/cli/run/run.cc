@@ -25,7 +25,7 @@ int healthcheck(const CLI::App& c) {
   const bool live = is_on(c, "--live");
   const Ms timeout = levels::parse_duration(value_of(c, "--timeout")).value_or(Ms{3000});
   const Config config = load(ConfigFor::health);
-  if (config.http.listen.empty())
+  if (!config.http.listen)
     throw Failed(kUserError,
                  "http.listen is not set: without it the sidecar cannot be asked, e.g. "
                  "http: { listen: \"127.0.0.1:8025\" }");

@@ -17,8 +17,8 @@ using test::HttpScript;
 
 std::string url_for(const std::string& host, int port, const std::string& cert = "") {
   HttpOptions http;
-  http.host = host;
-  http.port = port;
+  http.listen.emplace().host = host;
+  http.listen->port = port;
   http.cert = cert;
   return sidecar::own_url(http);
 }

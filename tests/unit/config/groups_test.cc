@@ -161,8 +161,8 @@ TEST_F(ConfigGroups, HttpListensWhereTheGroupSays) {
       "groups:\n"
       "  eu: { store: { url: \"mysql://u@db/eu\" } }\n"
       "  us: { store: { url: \"mysql://u@db/us\" }, http: { listen: \"127.0.0.1:8026\" } }\n";
-  EXPECT_EQ(chosen(text, {"eu"}).config.http.port, 8025);
-  EXPECT_EQ(chosen(text, {"us"}).config.http.port, 8026);
+  EXPECT_EQ(chosen(text, {"eu"}).config.http.listen->port, 8025);
+  EXPECT_EQ(chosen(text, {"us"}).config.http.listen->port, 8026);
   std::string open = text;
   open.replace(open.find("127.0.0.1:8026"), 9, "0.0.0.0");
   const auto problems = chosen(open, {"eu"}).problems;

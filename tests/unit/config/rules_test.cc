@@ -68,7 +68,7 @@ TEST_F(ConfigRules, TheContractsExampleLoads) {
   text.replace(text.find(theirs), theirs.size(), token);
   const auto config = good(text);
   EXPECT_EQ(config.node, "sidecar-1");
-  EXPECT_EQ(config.http.listen, "127.0.0.1:8025");
+  EXPECT_EQ(config.http.listen->host_port(0), "127.0.0.1:8025");
   EXPECT_EQ(config.http.tokens, std::vector<std::string>{"geheim"});
   EXPECT_EQ(delays(config.rules->ladder("default")), "5s 30s 1m 10m 30m 1h 6h 1d 2d");
   EXPECT_EQ(delays(config.rules->ladder("webhook")),
