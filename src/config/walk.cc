@@ -178,15 +178,11 @@ class Walker {
     constexpr std::size_t kLongestGroup = 59;  // so that rung-NAME is a valid prefix
     if (!path.ends_with(".*")) return true;
     const bool queue = path == "queues.*";
-    if (!queue && path != "tags.*") {
-      Value taken{load_, key};
-      return (path == "groups.*" ? name(kLongestGroup) : name())(taken).has_value();
-    }
-    if (key.text.empty() || key.text.size() > 255) {
-      load_.problems.add(key.mark, queue ? "queues: a queue name has 1 to 255 bytes"
-                                         : "tags: a tag (a message's property type) has 1 to 255 bytes");
-      return false;
-    }
+    const auto reader = queue || path == "tags.*" ? amqp_name()
+                        : path == "groups.*"      ? name(kLongestGroup)
+                                                  : name();
+    Value taken{load_, key};
+    if (!reader(taken)) return false;
     if (queue && load_.reports_warnings() && key.text.find_first_of("^$\\|") != std::string::npos)
       load_.problems.warn(key.mark,
                           "queues: " + in_quotes(key.text) +
