@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kLongestSubject = 40;                   // of the audit: a UUID has 36
+constexpr Ms kLeeway{std::chrono::seconds{60}};               // clocks may differ by this much
 constexpr double kMsOfSecond = 1000, kLatest = 253402300799;  // the end of the year 9999
 
 std::string lacks(const char* claim) {
@@ -30,12 +31,11 @@ std::optional<EpochMs> time_claim(const Json& claims, const char* name) {
 }
 
 // Why it is not accepted now; "" = it is.
-std::string check_times(const Json& claims, EpochMs now, EpochMs& until) {
+std::string check_times(const Json& claims, EpochMs now) {
   const auto exp = time_claim(claims, "exp"), iat = time_claim(claims, "iat");
   if (!exp) return lacks("exp");
   if (!iat) return lacks("iat");
-  until = *exp + kLeeway;
-  if (now >= until) return "the token has expired";
+  if (now >= *exp + kLeeway) return "the token has expired";
   const auto nbf = claims.contains("nbf") ? time_claim(claims, "nbf") : EpochMs{0};
   if (!nbf) return lacks("nbf");
   if (now + kLeeway < std::max(*nbf, *iat))
@@ -171,12 +171,11 @@ std::string name_of_bearer(const Json& claims, const std::string& sub) {
 
 }  // namespace
 
-tl::expected<Bearer, Refusal> bearer_of(std::string_view payload, const OidcOptions& options, EpochMs now) {
+tl::expected<Person, Refusal> bearer_of(std::string_view payload, const OidcOptions& options, EpochMs now) {
   const Json claims = Json::parse(payload, nullptr, false);
   if (!claims.is_object()) return invalid("the token is malformed: its claims are not a JSON object");
-  Bearer bearer;
   std::string why = check_parties(claims, options);
-  if (why.empty()) why = check_times(claims, now, bearer.until);
+  if (why.empty()) why = check_times(claims, now);
   const std::string sub = text_member(claims, "sub");
   if (why.empty() && sub.empty()) why = lacks("sub");
   if (!why.empty()) return invalid(std::move(why));
@@ -186,9 +185,8 @@ tl::expected<Bearer, Refusal> bearer_of(std::string_view payload, const OidcOpti
   const Json* const values = find_claim(claims, options.roles_claim);
   auto grant = values != nullptr ? grant_of(*values, options.map) : std::nullopt;
   if (!grant) return refuse(Refusal::Kind::no_role, no_role(claims, values, options));
-  bearer.person = {name_of_bearer(claims, sub), grant->role, std::move(grant->queues), true,
-                   as_name(sub, kLongestSubject)};
-  return bearer;
+  return Person{name_of_bearer(claims, sub), grant->role, std::move(grant->queues), true,
+                as_name(sub, kLongestSubject)};
 }
 
 }  // namespace rung::oidc

@@ -107,9 +107,9 @@ Discovered Provider::discovered() const {
 
 bool Provider::ask_for_refresh() {
   const std::lock_guard lock(mutex_);
-  if (state_.fetching || state_.asked) return true;
+  if (state_.wanted) return true;
   if (state_.tried && clock_.boot() - *state_.tried < limits_.between_asked) return false;
-  state_.asked = true;
+  state_.wanted = true;
   wakes_.notify_all();
   return true;
 }
@@ -133,16 +133,15 @@ void Provider::run() {
     take(std::move(fetched));
     std::unique_lock lock(mutex_);
     wakes_.wait_for(lock, ok ? limits_.refresh : limits_.retry,
-                    [this] { return state_.stopping || state_.asked; });
+                    [this] { return state_.stopping || state_.wanted; });
     if (state_.stopping) return;
-    state_.asked = false;
-    state_.fetching = true;
+    state_.wanted = true;
   }
 }
 
 void Provider::take(Result<Discovered> fetched) {
   const std::lock_guard lock(mutex_);
-  state_.fetching = false;
+  state_.wanted = false;
   state_.tried = clock_.boot();
   if (!fetched) {
     ++state_.failed;
@@ -183,9 +182,7 @@ tl::expected<Person, Refusal> Provider::person_of(std::string_view token) {
       return tl::unexpected(payload.error());
     return refuse(Refusal::Kind::later, "the keys of the identity provider are being fetched");
   }
-  auto bearer = bearer_of(*payload, *grants, clock_.wall());
-  if (!bearer) return tl::unexpected(bearer.error());
-  return std::move(bearer->person);
+  return bearer_of(*payload, *grants, clock_.wall());
 }
 
 bool Provider::replace_grants(const OidcOptions& loaded) {

@@ -13,7 +13,6 @@
 // client_options().
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -48,16 +47,8 @@ struct Discovered {
 // not_found: it has answered, and none of its keys is of use.
 Result<Discovered> discover(const OidcOptions& options, net::HttpClient& client);
 
-// Clocks may differ by this much.
-inline constexpr Ms kLeeway{std::chrono::seconds{60}};
-
-struct Bearer {
-  Person person;
-  EpochMs until;  // the token is not accepted from then on
-};
-
 // `payload`: of a token whose signature is valid.
-tl::expected<Bearer, Refusal> bearer_of(std::string_view payload, const OidcOptions& options, EpochMs now);
+tl::expected<Person, Refusal> bearer_of(std::string_view payload, const OidcOptions& options, EpochMs now);
 
 // Tests have their own.
 struct ProviderLimits {
@@ -120,7 +111,8 @@ class Provider {
     Discovered discovered = {};
     BootMs confirmed{0};               // when the provider last answered with `discovered`
     std::optional<BootMs> tried = {};  // the end of the last fetch
-    bool fetching = true, asked = false, stopping = false;
+    bool wanted = true;                // a fetch is under way, or asked for
+    bool stopping = false;
     std::int64_t fetched = 0, failed = 0;
     std::shared_ptr<const OidcOptions> grants;  // `clients` and `map`; nullptr = nobody signs in
   };

@@ -46,7 +46,7 @@ Json claims(const Json& more = Json::object()) {
   return all;
 }
 
-tl::expected<Bearer, Refusal> bearer(const Json& more, const OidcOptions& o = options()) {
+tl::expected<Person, Refusal> bearer(const Json& more, const OidcOptions& o = options()) {
   return bearer_of(claims(more).dump(), o, EpochMs{kNow * 1000});
 }
 std::string refusal(const Json& more) {
@@ -58,7 +58,7 @@ std::string refusal(const Json& more) {
 Person person(const Json& more, const OidcOptions& o = options()) {
   const auto found = bearer(more, o);
   EXPECT_TRUE(found) << found.error().what;
-  return found ? found->person : Person{};
+  return found.value_or(Person{});
 }
 
 TEST(Claims, APersonOfTheProvider) {
