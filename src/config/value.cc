@@ -1,16 +1,11 @@
 // The readers of each type of value.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 #include "src/config/load.h"
+#include "src/core/base/secret_file.h"
 #include "src/core/base/url.h"
 
 namespace rung::confile {
@@ -24,16 +19,6 @@ std::string join(const Texts& words) {
     out += words[i];
   }
   return out;
-}
-
-// Why the file cannot be read; "" = it is readable.
-std::string unreadable(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return std::strerror(errno);  // NOLINT: one thread loads
-  struct stat info {};
-  const bool folder = fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
-  close(fd);
-  return folder ? "it is a directory" : "";
 }
 
 bool is_kind(const Value& v, Node::Kind kind, std::string_view wanted, std::size_t most = 0) {
@@ -195,11 +180,12 @@ Reader<std::string> file() {
             auto full = text()(v);
             if (!full) return full;
             if (!full->starts_with('/') && !v.load.folder.empty()) *full = v.load.folder + "/" + *full;
-            const std::string why = v.load.reads_files_of(v.node.path) ? unreadable(*full) : "";
-            if (why.empty()) return full;
+            const auto start =
+                v.load.reads_files_of(v.node.path) ? read_start(*full, 1) : Result<std::string>();
+            if (start) return full;
             const std::string which =
                 v.may_quote() ? in_quotes(*full) : "the file named by " + in_quotes(v.node.written);
-            const std::string what = which + " cannot be read: " + why;
+            const std::string what = which + " " + start.error().message;
             if (v.load.purpose != ConfigFor::check) return v.wrong(what);
             v.load.warn(v.node, "", what + "; `rung run` will not start");
             return std::nullopt;  // its content cannot be checked

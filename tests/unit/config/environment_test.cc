@@ -126,7 +126,7 @@ TEST_F(ConfigEnvironment, APasswordFileThatCannotServe) {
   EXPECT_EQ(with("amqp://me@h", "nowhere"),
             "rung.yaml:1:46: broker.password_file: \"nowhere\" cannot be read: No such file or directory");
   EXPECT_EQ(with("amqp://me@h", "."),
-            "rung.yaml:1:46: broker.password_file: \".\" cannot be read: it is a directory");
+            "rung.yaml:1:46: broker.password_file: \".\" cannot be read: Is a directory");
   EXPECT_EQ(
       with("amqp://me@h", "empty"),
       "rung.yaml:1:46: broker.password_file: the first line of the file is empty: it must be the password");
