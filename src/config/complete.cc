@@ -75,155 +75,136 @@ bool same_database(const Service& one, const Service& other) {
   });
 }
 
-class Completion {
- public:
-  explicit Completion(Load& load)
-      : load_(load),
-        config_(load.config),
-        groups_(load.root.entries_at("groups")),
-        broker_("broker", load.root, load) {
-    for (const auto& [key, group] : groups_) stores_.emplace_back("store", group, load);
-    if (groups_.empty()) stores_.emplace_back("store", load.root, load);
+using Stores = std::vector<Service>;  // one per group, or `store`
+
+// Absent, or present and valid: the config's value can be checked.
+bool usable(std::string_view path, const Load& load) { return !load.root.has(path) || load.root.valid(path); }
+
+void compare_groups(std::size_t first, std::size_t second, const Stores& stores, Load& load) {
+  const QueueGroups::Group &one = load.config.groups.all[first], &other = load.config.groups.all[second];
+  const Node& node = load.root.entries_at("groups")[second].value;
+  if (one.prefix == other.prefix)
+    load.wrong(node, "prefix", "same prefix as group " + one.name + ": each group needs its own prefix");
+  if (same_database(stores[first], stores[second]))
+    stores[second].wrong("same host, port and schema as group " + one.name +
+                         ": each group needs its own database");
+  for (const Node& queue : node.items_at("queues")) {
+    if (std::ranges::find(one.queues, queue.text) != one.queues.end())
+      load.wrong(queue, "", one.name + " has the same entry: a queue belongs to one group");
   }
+}
 
-  void run() {
-    resolve_groups();
-    broker_.check("amqp://user:password@host:port/%2f", load_.purpose != ConfigFor::reading);
-    for (const Service& store : stores_) store.check("mysql://user:password@host:port/schema", true);
-    broker_tls();
-    store_tls();
-    heartbeat_and_lease();
-    node();
-    passwords();
-    complete_delays(load_);
-    complete_http(load_);
+void choose_group(Load& load) {
+  QueueGroups& groups = load.config.groups;
+  std::string& prefix = load.config.broker.prefix;
+  const GroupChoice& choice = load.choice;
+  prefix.clear();
+  if (const auto* group = groups.find(choice.name)) {
+    groups.own = group->name;
+    prefix = group->prefix;
+  } else if (!choice.name.empty()) {
+    load.problems.add({}, choice.source + ": unknown group " + in_quotes(choice.name) +
+                              ": available groups: " + groups.names());
+  } else if (!choice.queue.empty()) {
+    load.problems.add({}, "no group has queue " + in_quotes(choice.queue) +
+                              ": add it to groups.NAME.queues, or use --group NAME: " + groups.names());
+  } else if (load.purpose != ConfigFor::check) {
+    load.problems.add({}, which_group(groups));
   }
+}
 
- private:
-  bool has(std::string_view path) const { return load_.root.has(path); }
-  // Absent, or present and valid: the config's value can be checked.
-  bool usable(std::string_view path) const { return !has(path) || load_.root.valid(path); }
-  void problem(std::string_view path, const std::string& what) { load_.problem(path, what); }
-
-  // Conflicts between groups, and the choice of one.
-  void resolve_groups() {
-    const GroupChoice& choice = load_.choice;
-    config_.groups = groups_of(load_);
-    if (groups_.empty()) {
-      if (!choice.name.empty() && !has("groups"))
-        load_.problems.add({}, choice.source + " is " + in_quotes(choice.name) +
-                                   ", but the config has no groups: omit it, or add groups: "
-                                   "(docs/performance.md)");
-      return;
-    }
-    for (const auto& [key, place] :
-         {std::pair{"store.url", "store.url"}, std::pair{"store.urls", "store.urls"},
-          std::pair{"broker.prefix", "prefix"}}) {
-      if (has(key)) problem(key, "each group needs its own: write it as groups.NAME." + std::string(place));
-    }
-    for (std::size_t i = 0; i < groups_.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) compare_groups(j, i);
-    }
-    choose_group();
+// Conflicts between groups, and the choice of one.
+void resolve_groups(const Stores& stores, Load& load) {
+  const GroupChoice& choice = load.choice;
+  load.config.groups = groups_of(load);
+  const std::size_t count = load.config.groups.all.size();
+  if (count == 0) {
+    if (!choice.name.empty() && !load.root.has("groups"))
+      load.problems.add({}, choice.source + " is " + in_quotes(choice.name) +
+                                ", but the config has no groups: omit it, or add groups: "
+                                "(docs/performance.md)");
+    return;
   }
-
-  void compare_groups(std::size_t first, std::size_t second) {
-    const QueueGroups::Group &one = config_.groups.all[first], &other = config_.groups.all[second];
-    const Node& node = groups_[second].value;
-    if (one.prefix == other.prefix)
-      load_.wrong(node, "prefix", "same prefix as group " + one.name + ": each group needs its own prefix");
-    if (same_database(stores_[first], stores_[second]))
-      stores_[second].wrong("same host, port and schema as group " + one.name +
-                            ": each group needs its own database");
-    for (const Node& queue : node.items_at("queues")) {
-      if (std::ranges::find(one.queues, queue.text) != one.queues.end())
-        load_.wrong(queue, "", one.name + " has the same entry: a queue belongs to one group");
-    }
+  for (const auto& [key, place] : {std::pair{"store.url", "store.url"}, std::pair{"store.urls", "store.urls"},
+                                   std::pair{"broker.prefix", "prefix"}}) {
+    if (load.root.has(key))
+      load.problem(key, "each group needs its own: write it as groups.NAME." + std::string(place));
   }
-
-  void choose_group() {
-    QueueGroups& groups = config_.groups;
-    config_.broker.prefix.clear();
-    const GroupChoice& choice = load_.choice;
-    const auto* group = groups.find(choice.name);
-    if (group != nullptr) {
-      groups.own = group->name;
-      config_.broker.prefix = group->prefix;
-    } else if (!choice.name.empty()) {
-      load_.problems.add({}, choice.source + ": unknown group " + in_quotes(choice.name) +
-                                 ": available groups: " + groups.names());
-    } else if (!choice.queue.empty()) {
-      load_.problems.add({}, "no group has queue " + in_quotes(choice.queue) +
-                                 ": add it to groups.NAME.queues, or use --group NAME: " + groups.names());
-    } else if (load_.purpose != ConfigFor::check) {
-      load_.problems.add({}, which_group(groups));
-    }
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t j = 0; j < i; ++j) compare_groups(j, i, stores, load);
   }
+  choose_group(load);
+}
 
-  void broker_tls() {
-    check_pair(load_, "broker");
-    if (broker_.urls().empty() || broker_.urls().front().scheme == "amqps") return;
-    for (const auto* path : {"broker.ca", "broker.cert", "broker.key", "broker.verify_host"}) {
-      if (has(path)) problem(path, "only valid with amqps://, but " + broker_.path() + " uses amqp://");
-    }
+void check_tls(const Service& broker, Load& load) {
+  const Node& root = load.root;
+  check_pair(load, "broker");
+  const bool plain = !broker.urls().empty() && broker.urls().front().scheme != "amqps";
+  for (const auto* path : {"broker.ca", "broker.cert", "broker.key", "broker.verify_host"}) {
+    if (plain && root.has(path))
+      load.problem(path, "only valid with amqps://, but " + broker.path() + " uses amqp://");
   }
-
-  void store_tls() {
-    check_pair(load_, "store");
-    if (!usable("store.tls")) return;
-    const bool verify = config_.store.tls == "verify";
-    if (verify && !has("store.ca"))
-      problem("store.tls", "verify requires store.ca, the CA certificates for the server's certificate");
-    for (const auto* path : {"store.ca", "store.cert", "store.key"}) {
-      if (!verify && has(path)) problem(path, "only valid with store.tls: verify");
-    }
+  check_pair(load, "store");
+  const bool verify = load.config.store.tls == "verify", known = usable("store.tls", load);
+  if (known && verify && !root.has("store.ca"))
+    load.problem("store.tls", "verify requires store.ca, the CA certificates for the server's certificate");
+  for (const auto* path : {"store.ca", "store.cert", "store.key"}) {
+    if (known && !verify && root.has(path)) load.problem(path, "only valid with store.tls: verify");
   }
+}
 
-  void heartbeat_and_lease() {
-    const auto text = [](Ms ms) { return levels::format_duration(ms); };
-    if (!usable("lease")) return;
-    Ms& heartbeat = config_.broker.heartbeat;
-    if (!has("broker.heartbeat")) {
-      heartbeat = std::min<Ms>(heartbeat, std::chrono::floor<std::chrono::seconds>(config_.lease));
-    } else if (usable("broker.heartbeat") && heartbeat > config_.lease) {
-      // The broker keeps a dead instance's connection until three heartbeats are missed, and publishes of
-      // that instance are not repeated before.
-      problem("broker.heartbeat", text(heartbeat) + " is longer than the lease (" + text(config_.lease) +
-                                      "): it must not be longer");
-    }
-    if (usable("window") && config_.window < config_.lease)
-      problem(has("window") ? "window" : "lease", "the window (" + text(config_.window) +
-                                                      ") is shorter than the lease (" + text(config_.lease) +
-                                                      "): it must not be shorter");
+void check_times(Load& load) {
+  const auto text = [](Ms ms) { return levels::format_duration(ms); };
+  if (!usable("lease", load)) return;
+  const Ms lease = load.config.lease, window = load.config.window;
+  Ms& heartbeat = load.config.broker.heartbeat;
+  if (!load.root.has("broker.heartbeat")) {
+    heartbeat = std::min<Ms>(heartbeat, std::chrono::floor<std::chrono::seconds>(lease));
+  } else if (usable("broker.heartbeat", load) && heartbeat > lease) {
+    // The broker keeps a dead instance's connection until three heartbeats are missed, and publishes of
+    // that instance are not repeated before.
+    load.problem("broker.heartbeat",
+                 text(heartbeat) + " is longer than the lease (" + text(lease) + "): it must not be longer");
   }
+  if (usable("window", load) && window < lease)
+    load.problem(load.root.has("window") ? "window" : "lease", "the window (" + text(window) +
+                                                                   ") is shorter than the lease (" +
+                                                                   text(lease) + "): it must not be shorter");
+}
 
-  void node() {
-    if (has("node")) return;
-    config_.node = host_name();
-    if (config_.node.empty() || config_.node.size() > kLongestName || !is_plain(config_.node))
-      load_.problems.add({}, "node is missing, and the host name is not a valid node name: write node: NAME");
+void complete_node(Load& load) {
+  std::string& node = load.config.node;
+  if (load.root.has("node")) return;
+  node = host_name();
+  if (node.empty() || node.size() > kLongestName || !is_plain(node))
+    load.problems.add({}, "node is missing, and the host name is not a valid node name: write node: NAME");
+}
+
+void check_passwords(const Service& broker, const Stores& stores, Load& load) {
+  Config& config = load.config;
+  broker.check_password(load.root.find("broker.password_file"));
+  for (const Service& store : stores) {
+    // Its own, or that of all groups: only for the group that is needed.
+    const Node* const own = store.find("password_file");
+    if (load.reads_files_of(store.name() + ".password_file"))
+      store.check_password(own != nullptr ? own : load.root.find("store.password_file"));
+    if (!config.groups.empty() && store.name() != "groups." + config.groups.own + ".store") continue;
+    config.store.urls = store.urls();
+    if (own != nullptr) config.store.password_file = own->text_at("");
   }
+}
 
-  void passwords() {
-    const Node& root = load_.root;
-    broker_.check_password(root.find("broker.password_file"));
-    for (const Service& store : stores_) {
-      // Its own, or that of all groups: only for the group that is needed.
-      const Node* const own = store.find("password_file");
-      if (load_.reads_files_of(store.name() + ".password_file"))
-        store.check_password(own != nullptr ? own : root.find("store.password_file"));
-      if (!groups_.empty() && store.name() != "groups." + config_.groups.own + ".store") continue;
-      config_.store.urls = store.urls();
-      if (own != nullptr) config_.store.password_file = own->text_at("");
-    }
-  }
-
-  Load& load_;
-  Config& config_;
-  const std::vector<Entry>& groups_;
-  Service broker_;
-  std::vector<Service> stores_;  // one per group, or `store`
-};
+void complete_services(Load& load) {
+  const Service broker("broker", load.root, load);
+  Stores stores;
+  for (const auto& [key, group] : load.root.entries_at("groups")) stores.emplace_back("store", group, load);
+  if (stores.empty()) stores.emplace_back("store", load.root, load);
+  resolve_groups(stores, load);
+  broker.check("amqp://user:password@host:port/%2f", load.purpose != ConfigFor::reading);
+  for (const Service& store : stores) store.check("mysql://user:password@host:port/schema", true);
+  check_tls(broker, load);
+  check_passwords(broker, stores, load);
+}
 
 }  // namespace
 
@@ -251,7 +232,11 @@ void check_pair(Load& load, const std::string& section) {
 void complete(Load& load) {
   if (load.root.has("api")) return complete_api(load);
   Config& config = load.config;
-  Completion(load).run();
+  complete_services(load);
+  check_times(load);
+  complete_node(load);
+  complete_delays(load);
+  complete_http(load);
   config.dialects = read_dialects(load);
   if (load.root.valid("dialects")) {
     for (const auto& [name, dialect] : config.dialects)
