@@ -47,7 +47,6 @@ struct BrokerOptions {
   // We and the broker consider a connection dead after three silent heartbeats. After a takeover, an instance
   // waits that long before it sends what the former owner may still be publishing.
   Ms heartbeat{std::chrono::seconds{10}};
-  bool consume_delay = false;  // also consume Inlet::delay; it is declared in any case
   ErrorQueuesPtr error_queues = std::make_shared<const ErrorQueues>();
   std::string connection_name = "rung";
 

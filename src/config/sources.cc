@@ -201,6 +201,8 @@ void refuse_own(const Node& node, std::string_view key, Load& load) {
 void complete_delays(Load& load) {
   Config& config = load.config;
   const std::vector<Node>& all = load.root.items_at("delays");
+  std::set<std::string> delayed, seen;
+  for (const Node& one : all) delayed.insert(one.text_at("from"));
   for (const Node& one : all) {
     if (one.invalid) continue;
     const std::string from = one.text_at("from"), to = one.text_at("to");
@@ -212,21 +214,17 @@ void complete_delays(Load& load) {
       load.wrong(one, "from", "names that begin with amq. are reserved for the broker");
     else if (from == to)
       load.wrong(one, "to", "the same as from: messages would loop");
+    else if (delayed.contains(to))
+      load.wrong(one, "to", "another entry delays this exchange: write the final exchange");
+    else if (!seen.insert(from).second)
+      load.wrong(one, "from", "duplicate entry");
     refuse_own(one, "from", load);
     refuse_own(one, "to", load);
-    if (load.problems.count() != before || !fits_groups(one, "receives these messages", load)) continue;
-    if (!config.delays.emplace(from, to).second) load.wrong(one, "from", "duplicate entry");
-  }
-  for (const Node& one : all) {
-    const std::string to = one.text_at("to");
-    if (one.text_at("from") != to && config.delays.contains(to))
-      load.wrong(one, "to", "another entry delays this exchange: write the final exchange");
-  }
-  for (const Node& one : all) {
-    if (!is_ours(one, config.groups)) config.delays.erase(one.text_at("from"));
+    const bool fits = fits_groups(one, "receives these messages", load);
+    if (fits && load.problems.count() == before && is_ours(one, config.groups))
+      config.delays.emplace(from, to);
   }
   for (const auto& [from, to] : config.delays) config.broker.rabbitmq.delay_exchanges.push_back(from);
-  config.broker.consume_delay = true;
 }
 
 DialectPtr parse_dialect(std::string_view yaml, Problems& problems) {

@@ -248,7 +248,7 @@ void OwnQueueTypes::found(const std::string& queue, std::string type) {
 
 std::vector<Declared> topology(const BrokerOptions& options) {
   return {{options.prefix + ".failed", Inlet::failed},
-          {options.prefix + ".delay", options.consume_delay ? std::optional(Inlet::delay) : std::nullopt},
+          {options.prefix + ".delay", Inlet::delay},
           {options.prefix + ".results", Inlet::results},
           {options.prefix + ".parked", std::nullopt}};
 }

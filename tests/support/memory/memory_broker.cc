@@ -226,7 +226,6 @@ bool MemoryBroker::route(const std::string& exchange, const std::string& routing
 void MemoryBroker::deliver(Told& told) {
   if (!status_.consuming || intake_stopped_ || intake_paused_ || stopping_) return;
   for (const auto& [inlet, suffix] : kInlets) {
-    if (inlet == Inlet::delay && !options_.consume_delay) continue;
     if (const auto queue = queues_.find(options_.prefix + std::string(suffix)); queue != queues_.end())
       deliver_from(queue->first, queue->second, inlet, told);
   }

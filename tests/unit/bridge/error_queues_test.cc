@@ -39,7 +39,6 @@ class ErrorQueueStory : public testing::Test {
     errors_ = std::make_shared<const ErrorQueues>(std::vector{std::move(entry)});
     BrokerOptions options;
     options.error_queues = errors_;
-    options.consume_delay = true;
     broker_ = std::make_unique<MemoryBroker>(options, MemoryBroker::Pace::by_hand, clock_);
     for (const char* queue : {"orders", "orders_error", "rung.parked"}) broker_->declare(queue);
     BridgeSettings settings;

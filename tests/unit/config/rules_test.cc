@@ -158,10 +158,8 @@ TEST_F(ConfigRules, DelaysNameExchanges) {
            "delays:\n  - { from: my-delayed, to: my-exchange }\n  - from: \"a b\"\n    to: amq.topic\n");
   EXPECT_EQ(config.delays, (DelayRoutes::Moves{{"my-delayed", "my-exchange"}, {"a b", "amq.topic"}}));
   EXPECT_EQ(config.broker.rabbitmq.delay_exchanges, (std::vector<std::string>{"a b", "my-delayed"}));
-  EXPECT_TRUE(config.broker.consume_delay);
   const auto none = good(kServers + "delays: []\n");
   EXPECT_TRUE(none.delays.empty());
-  EXPECT_TRUE(none.broker.consume_delay) << "rung.delay needs no config";
   EXPECT_TRUE(good(kServers + "delays:\ntags:\n").delays.empty());
 }
 
