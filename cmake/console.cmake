@@ -59,7 +59,7 @@ if(why)
   message(WARNING "rung is built without its console: ${why}")
 endif()
 file(WRITE ${OUT} "// Made by cmake/console.cmake from src/console: do not edit.
-#include \"src/http/handlers/network.h\"
+#include \"src/http/api.h\"
 
 namespace rung::http {
 

@@ -36,7 +36,7 @@ struct Request {
   // neither logged nor returned.
   std::string authorization, host, origin, content_type, content_encoding;
   std::optional<std::string> if_match;
-  // Of a browser: its cookies (src/http/access/sign_ins.h; secret), the headers X-Rung-CSRF, Sec-Fetch-Site,
+  // Of a browser: its cookies (src/http/access/access.h; secret), the headers X-Rung-CSRF, Sec-Fetch-Site,
   // Last-Event-ID.
   std::string cookies, csrf, fetch_site, last_event_id, if_none_match;
   bool has_body = false;

@@ -3,10 +3,6 @@
 #include <openssl/crypto.h>
 #include <strings.h>
 
-#include <algorithm>
-
-#include "src/core/message/identity.h"
-
 namespace rung::http {
 
 namespace {

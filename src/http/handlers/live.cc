@@ -1,15 +1,7 @@
 #include "src/http/handlers/live.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <exception>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
-#include <utility>
 
-#include "src/api/base/json.h"
 #include "src/io/log.h"
 
 namespace rung::http {

@@ -1,6 +1,5 @@
 #include "src/http/metrics/metrics.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -18,9 +17,10 @@ using Labels = std::map<std::string, std::string>;
 class Text {
  public:
   // The samples that follow are of this metric. One without samples is not there.
-  void metric(const char* name, const char* type, const char* help) {
+  Text& metric(const char* name, const char* type, const char* help) {
     name_ = name;
     head_ = std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+    return *this;
   }
   void add(auto value, const Labels& labels = {}) { sample("", labels, "", static_cast<double>(value)); }
   // Each count with its word; `queue`: "" = no such label.
@@ -94,192 +94,156 @@ bool has_problem(const Vitals& v, std::string_view name) {
   return std::ranges::find(v.problems, name, &HealthProblem::name) != v.problems.end();
 }
 
-struct Row {
-  const char* name;
-  const char* type;
-  const char* help;
-  void (*tell)(const Vitals& v, Text& s);
-};
-
-constexpr Row kRows[] = {
-    {"rung_up", kGauge, "1 if this instance reaches the service, by service.",
-     [](const Vitals& v, Text& s) {
-       s.add(v.broker_consuming && v.broker_publishing ? 1 : 0, {{"service", "broker"}});
-       s.add(v.database ? 1 : 0, {{"service", "database"}});
-     }},
-    {"rung_config_reload_failed", kGauge, "1 if the config was not applied by the last reload.",
-     [](const Vitals& v, Text& s) { s.add(has_problem(v, "config") ? 1 : 0); }},
-    {"rung_broker_blocked", kGauge, "1 while an alarm of the broker blocks publishing.",
-     [](const Vitals& v, Text& s) { s.add(v.broker_blocked ? 1 : 0); }},
-    {"rung_shards_held", kGauge, "Shards that this instance owns, of 64.",
-     [](const Vitals& v, Text& s) { s.add(v.shards); }},
-    {"rung_shards_gained_total", kCounter, "Shards that this instance acquired.",
-     [](const Vitals& v, Text& s) { s.add(v.shards_gained); }},
-    {"rung_shards_lost_total", kCounter, "Shards whose lease ended against the will of this instance.",
-     [](const Vitals& v, Text& s) { s.add(v.shards_lost); }},
-    {"rung_ready_tasks", kGauge, "Due tasks that this instance has in memory and has not claimed yet.",
-     [](const Vitals& v, Text& s) { s.add(v.ready); }},
-    {"rung_loaded_tasks", kGauge, "Tasks whose due times this instance has in memory.",
-     [](const Vitals& v, Text& s) { s.add(v.loaded); }},
-    {"rung_received_messages_total", kCounter,
-     "Messages received from RabbitMQ, by inlet. Repeated deliveries count again.",
-     [](const Vitals& v, Text& s) { s.add_each("inlet", kInlets, v.received); }},
-    {"rung_unacked_messages", kGauge, "Received messages that are not recorded and acked yet.",
-     [](const Vitals& v, Text& s) { s.add(v.unacked); }},
-    {"rung_intake_stalled_seconds", kGauge,
-     "For how long received messages have waited without any of them being acked; 0 = none waits.",
-     [](const Vitals& v, Text& s) { s.add(seconds(v.intake_stalled)); }},
-    {"rung_error_queues", kGauge, "Error queues that exist and that this instance consumes.",
-     [](const Vitals& v, Text& s) { s.add(v.error_queues.size()); }},
-    {"rung_results_total", kCounter, "Messages on rung.results, by what they say.",
-     [](const Vitals& v, Text& s) {
-       s.add_each("result", kResults, std::array{v.results.succeeded, v.results.failed, v.results.malformed});
-     }},
-    {"rung_results_refused_total", kCounter,
-     "Results and failures that named a task without its delivery's retry-token, by inlet.",
-     [](const Vitals& v, Text& s) {
-       s.add(v.refused_results, {{"inlet", "results"}});
-       s.add(v.refused_failures, {{"inlet", "failed"}});
-     }},
-    {"rung_rule_decisions_total", kCounter, "Failures that a rule decided about, by rule, at this instance.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [rule, count] : v.decided_by_rule) s.add(count, {{"rule", rule}});
-     }},
-    {"rung_taken_in_tasks_total", kCounter, "New tasks that this instance recorded, by queue and kind.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, counts] : v.flow) s.add_each("kind", kWords<Kind>, counts.taken_in, queue);
-     }},
-    {"rung_failures_total", kCounter,
-     "Failures of this instance's tasks by queue: first failures and failed retries.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, counts] : v.flow) s.add(counts.activity().failed, {{"queue", queue}});
-     }},
-    {"rung_publishes_total", kCounter,
-     "Messages that this instance published when they were due, by queue and the broker's answer.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, counts] : v.flow) s.add_each("result", kAnswers, counts.published, queue);
-     }},
-    {"rung_deliveries_ended_total", kCounter, "Deliveries that ended, by queue and outcome.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, counts] : v.flow) s.add_each("outcome", kEnded, counts.ended, queue);
-     }},
-    {"rung_finished_tasks_total", kCounter, "Tasks that reached one of the final states, by queue and state.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, counts] : v.flow) s.add_each("state", kFinished, counts.finished, queue);
-     }},
-    {"rung_lateness_seconds", kHistogram,
-     "Time from a message's due time to the broker's confirm, for messages that this instance published.",
-     [](const Vitals& v, Text& s) {
-       bridge::Lateness all;
-       for (const auto& [queue, counts] : v.flow) all += counts.late;
-       s.add(all);
-     }},
-    {"rung_lateness_by_queue_seconds", kHistogram, "As rung_lateness_seconds, by queue.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, counts] : v.flow) s.add(counts.late, {{"queue", queue}});
-     }},
-    {"rung_promised_deliveries_total", kCounter,
-     "Confirmed deliveries to queues with late_by, by queue, and whether they were within it: late only "
-     "because of a gate is gated.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, counts] : v.flow) {
-         const PromiseCounts& p = counts.promised;
-         if (counts.late_by || p != PromiseCounts{})
-           s.add_each("outcome", kPromised, std::array{p.in_time, p.late, p.gated}, queue);
-       }
-     }},
-    {"rung_unconfirmed_messages", kGauge,
-     "Messages that this instance has published and the broker has not confirmed.",
-     [](const Vitals& v, Text& s) { s.add(v.unconfirmed); }},
-    {"rung_publish_window", kGauge, "The sum of the windows of the queues that this instance publishes to.",
-     [](const Vitals& v, Text& s) { s.add(v.targets.window); }},
-    {"rung_quarantined_queues", kGauge,
-     "Queues that held up a connection and are probed one message at a time.",
-     [](const Vitals& v, Text& s) { s.add(v.targets.quarantined); }},
-    {"rung_queue_attached", kGauge,
-     "1 if the queue's dead letters reach Rung; only queues that the config names.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, is] : v.attached) s.add(is ? 1 : 0, {{"queue", queue}});
-     }},
-    {"rung_silences_held_total", kCounter,
-     "Deliveries whose silence this instance held open instead of presuming success.",
-     [](const Vitals& v, Text& s) { s.add(v.silences_held); }},
-    {"rung_silences_unverified_total", kCounter,
-     "Successes that this instance presumed without knowing whether the queue was attached, or whether the "
-     "message had been read.",
-     [](const Vitals& v, Text& s) { s.add(v.silences_unverified); }},
-    {"rung_queue_paused", kGauge, "1 for each queue that is paused; the others are not listed.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, gate] : v.closed) {
-         if (gate == "paused") s.add(1, {{"queue", queue}});
-       }
-     }},
-    {"rung_queue_closed", kGauge, "1 for each queue that gets no tasks, by the gate that holds them back.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, gate] : v.closed) s.add(1, {{"queue", queue}, {"gate", gate}});
-     }},
-    {"rung_tasks_behind_gates", kGauge,
-     "Due tasks that wait behind a gate or for a rate, as far as this instance has them in memory.",
-     [](const Vitals& v, Text& s) { s.add(v.behind_gates); }},
-    {"rung_breaker_changes_total", kCounter, "Breakers that opened or closed, as seen by this instance.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, totals] : v.breakers) {
-         s.add(totals.opened, {{"queue", queue}, {"to", "open"}});
-         s.add(totals.closed, {{"queue", queue}, {"to", "closed"}});
-       }
-     }},
-    {"rung_breaker_probes_total", kCounter, "Probes of breakers that this instance sent.",
-     [](const Vitals& v, Text& s) {
-       for (const auto& [queue, totals] : v.breakers) s.add(totals.probes, {{"queue", queue}});
-     }},
-    {"rung_topology_repairs_total", kCounter,
-     "Exchanges and queues of Rung that were missing in RabbitMQ and that this instance declared again.",
-     [](const Vitals& v, Text& s) { s.add(v.topology_repairs); }},
-    {"rung_recognized_messages_total", kCounter,
-     "Messages at the intake that Rung recognized: repeats that it acked without a new row (duplicate, "
-     "repeat), and messages with the headers of a retry (changed, child, elsewhere), by what they were.",
-     [](const Vitals& v, Text& s) { s.add_each("kind", bridge::kRecognizedWords, v.recognized); }},
-    {"rung_rows_behind_total", kCounter,
-     "Results of deliveries that the task's row does not know: the database lost commits.",
-     [](const Vitals& v, Text& s) { s.add(v.rows_behind); }},
-    {"rung_refused_publishes_dead_lettered_total", kCounter,
-     "Publishes that a full queue refused and dead-lettered all the same: acked, no attempt counted.",
-     [](const Vitals& v, Text& s) { s.add(v.refused_publishes); }},
-    {"rung_failures_without_origin_total", kCounter,
-     "Failures that a consumer published without the exchange and routing key of its message.",
-     [](const Vitals& v, Text& s) { s.add(v.without_origin); }},
-    {"rung_retention_seconds", kGauge, "The configured retention; 0 = nothing is deleted.",
-     [](const Vitals& v, Text& s) { s.add(seconds(v.retention.keep.value_or(Ms{0}))); }},
-    {"rung_retention_deleted_total", kCounter, "Items that retention of this instance has deleted, by kind.",
-     [](const Vitals& v, Text& s) {
-       const auto& t = v.retention.totals;
-       s.add_each("what", kDeleted, std::array{t.tasks, t.partitions, t.audit, t.bulks, t.events});
-     }},
-    {"rung_retention_last_timestamp_seconds", kGauge,
-     "When retention of this instance last deleted something; 0 = never.",
-     [](const Vitals& v, Text& s) { s.add(seconds(v.retention.totals.last.value_or(EpochMs{0}))); }},
-    {"rung_retention_completed_timestamp_seconds", kGauge,
-     "When retention of this instance last had nothing left to delete, or when this instance took charge of "
-     "it, whichever is later; 0 = it never was in charge.",
-     [](const Vitals& v, Text& s) {
-       s.add(seconds(v.retention.tasks_done), {{"what", "tasks"}});
-       s.add(seconds(v.retention.partitions_done), {{"what", "partitions"}});
-     }},
-    {"rung_otel_spans_exported_total", kCounter, "Spans that the collector has accepted from this instance.",
-     [](const Vitals& v, Text& s) { s.add(v.spans.exported); }},
-    {"rung_otel_spans_dropped_total", kCounter,
-     "Spans of this instance that were lost: the collector was away, slow, or refused them.",
-     [](const Vitals& v, Text& s) { s.add(v.spans.dropped); }},
-    {"rung_oidc_key_fetches_total", kCounter,
-     "Fetches of the identity provider's keys by this instance, by result (ok, failed).",
-     [](const Vitals& v, Text& s) {
-       s.add(v.sign_in_keys.fetched, {{"result", "ok"}});
-       s.add(v.sign_in_keys.failed, {{"result", "failed"}});
-     }},
-    {"rung_oidc_keys", kGauge,
-     "Keys of the identity provider that tokens may be signed with; 0: none is valid.",
-     [](const Vitals& v, Text& s) { s.add(v.sign_in_keys.valid); }},
-};
+void tell(const Vitals& v, Text& s) {
+  s.metric("rung_up", kGauge, "1 if this instance reaches the service, by service.");
+  s.add(v.broker_consuming && v.broker_publishing ? 1 : 0, {{"service", "broker"}});
+  s.add(v.database ? 1 : 0, {{"service", "database"}});
+  s.metric("rung_config_reload_failed", kGauge, "1 if the config was not applied by the last reload.")
+      .add(has_problem(v, "config") ? 1 : 0);
+  s.metric("rung_broker_blocked", kGauge, "1 while an alarm of the broker blocks publishing.")
+      .add(v.broker_blocked ? 1 : 0);
+  s.metric("rung_shards_held", kGauge, "Shards that this instance owns, of 64.").add(v.shards);
+  s.metric("rung_shards_gained_total", kCounter, "Shards that this instance acquired.").add(v.shards_gained);
+  s.metric("rung_shards_lost_total", kCounter, "Shards whose lease ended against the will of this instance.")
+      .add(v.shards_lost);
+  s.metric("rung_ready_tasks", kGauge, "Due tasks that this instance has in memory and has not claimed yet.")
+      .add(v.ready);
+  s.metric("rung_loaded_tasks", kGauge, "Tasks whose due times this instance has in memory.").add(v.loaded);
+  s.metric("rung_received_messages_total", kCounter,
+           "Messages received from RabbitMQ, by inlet. Repeated deliveries count again.")
+      .add_each("inlet", kInlets, v.received);
+  s.metric("rung_unacked_messages", kGauge, "Received messages that are not recorded and acked yet.")
+      .add(v.unacked);
+  s.metric("rung_intake_stalled_seconds", kGauge,
+           "For how long received messages have waited without any of them being acked; 0 = none waits.")
+      .add(seconds(v.intake_stalled));
+  s.metric("rung_error_queues", kGauge, "Error queues that exist and that this instance consumes.")
+      .add(v.error_queues.size());
+  s.metric("rung_results_total", kCounter, "Messages on rung.results, by what they say.")
+      .add_each("result", kResults, std::array{v.results.succeeded, v.results.failed, v.results.malformed});
+  s.metric("rung_results_refused_total", kCounter,
+           "Results and failures that named a task without its delivery's retry-token, by inlet.");
+  s.add(v.refused_results, {{"inlet", "results"}});
+  s.add(v.refused_failures, {{"inlet", "failed"}});
+  s.metric("rung_rule_decisions_total", kCounter,
+           "Failures that a rule decided about, by rule, at this instance.");
+  for (const auto& [rule, count] : v.decided_by_rule) s.add(count, {{"rule", rule}});
+  s.metric("rung_taken_in_tasks_total", kCounter,
+           "New tasks that this instance recorded, by queue and kind.");
+  for (const auto& [queue, counts] : v.flow) s.add_each("kind", kWords<Kind>, counts.taken_in, queue);
+  s.metric("rung_failures_total", kCounter,
+           "Failures of this instance's tasks by queue: first failures and failed retries.");
+  for (const auto& [queue, counts] : v.flow) s.add(counts.activity().failed, {{"queue", queue}});
+  s.metric("rung_publishes_total", kCounter,
+           "Messages that this instance published when they were due, by queue and the broker's answer.");
+  for (const auto& [queue, counts] : v.flow) s.add_each("result", kAnswers, counts.published, queue);
+  s.metric("rung_deliveries_ended_total", kCounter, "Deliveries that ended, by queue and outcome.");
+  for (const auto& [queue, counts] : v.flow) s.add_each("outcome", kEnded, counts.ended, queue);
+  s.metric("rung_finished_tasks_total", kCounter,
+           "Tasks that reached one of the final states, by queue and state.");
+  for (const auto& [queue, counts] : v.flow) s.add_each("state", kFinished, counts.finished, queue);
+  s.metric(
+      "rung_lateness_seconds", kHistogram,
+      "Time from a message's due time to the broker's confirm, for messages that this instance published.");
+  bridge::Lateness all;
+  for (const auto& [queue, counts] : v.flow) all += counts.late;
+  s.add(all);
+  s.metric("rung_lateness_by_queue_seconds", kHistogram, "As rung_lateness_seconds, by queue.");
+  for (const auto& [queue, counts] : v.flow) s.add(counts.late, {{"queue", queue}});
+  s.metric(
+      "rung_promised_deliveries_total", kCounter,
+      "Confirmed deliveries to queues with late_by, by queue, and whether they were within it: late only "
+      "because of a gate is gated.");
+  for (const auto& [queue, counts] : v.flow) {
+    const PromiseCounts& p = counts.promised;
+    if (counts.late_by || p != PromiseCounts{})
+      s.add_each("outcome", kPromised, std::array{p.in_time, p.late, p.gated}, queue);
+  }
+  s.metric("rung_unconfirmed_messages", kGauge,
+           "Messages that this instance has published and the broker has not confirmed.")
+      .add(v.unconfirmed);
+  s.metric("rung_publish_window", kGauge,
+           "The sum of the windows of the queues that this instance publishes to.")
+      .add(v.targets.window);
+  s.metric("rung_quarantined_queues", kGauge,
+           "Queues that held up a connection and are probed one message at a time.")
+      .add(v.targets.quarantined);
+  s.metric("rung_queue_attached", kGauge,
+           "1 if the queue's dead letters reach Rung; only queues that the config names.");
+  for (const auto& [queue, is] : v.attached) s.add(is ? 1 : 0, {{"queue", queue}});
+  s.metric("rung_silences_held_total", kCounter,
+           "Deliveries whose silence this instance held open instead of presuming success.")
+      .add(v.silences_held);
+  s.metric(
+       "rung_silences_unverified_total", kCounter,
+       "Successes that this instance presumed without knowing whether the queue was attached, or whether the "
+       "message had been read.")
+      .add(v.silences_unverified);
+  s.metric("rung_queue_paused", kGauge, "1 for each queue that is paused; the others are not listed.");
+  for (const auto& [queue, gate] : v.closed) {
+    if (gate == "paused") s.add(1, {{"queue", queue}});
+  }
+  s.metric("rung_queue_closed", kGauge,
+           "1 for each queue that gets no tasks, by the gate that holds them back.");
+  for (const auto& [queue, gate] : v.closed) s.add(1, {{"queue", queue}, {"gate", gate}});
+  s.metric("rung_tasks_behind_gates", kGauge,
+           "Due tasks that wait behind a gate or for a rate, as far as this instance has them in memory.")
+      .add(v.behind_gates);
+  s.metric("rung_breaker_changes_total", kCounter,
+           "Breakers that opened or closed, as seen by this instance.");
+  for (const auto& [queue, totals] : v.breakers) {
+    s.add(totals.opened, {{"queue", queue}, {"to", "open"}});
+    s.add(totals.closed, {{"queue", queue}, {"to", "closed"}});
+  }
+  s.metric("rung_breaker_probes_total", kCounter, "Probes of breakers that this instance sent.");
+  for (const auto& [queue, totals] : v.breakers) s.add(totals.probes, {{"queue", queue}});
+  s.metric(
+       "rung_topology_repairs_total", kCounter,
+       "Exchanges and queues of Rung that were missing in RabbitMQ and that this instance declared again.")
+      .add(v.topology_repairs);
+  s.metric(
+       "rung_recognized_messages_total", kCounter,
+       "Messages at the intake that Rung recognized: repeats that it acked without a new row (duplicate, "
+       "repeat), and messages with the headers of a retry (changed, child, elsewhere), by what they were.")
+      .add_each("kind", bridge::kRecognizedWords, v.recognized);
+  s.metric("rung_rows_behind_total", kCounter,
+           "Results of deliveries that the task's row does not know: the database lost commits.")
+      .add(v.rows_behind);
+  s.metric("rung_refused_publishes_dead_lettered_total", kCounter,
+           "Publishes that a full queue refused and dead-lettered all the same: acked, no attempt counted.")
+      .add(v.refused_publishes);
+  s.metric("rung_failures_without_origin_total", kCounter,
+           "Failures that a consumer published without the exchange and routing key of its message.")
+      .add(v.without_origin);
+  s.metric("rung_retention_seconds", kGauge, "The configured retention; 0 = nothing is deleted.")
+      .add(seconds(v.retention.keep.value_or(Ms{0})));
+  s.metric("rung_retention_deleted_total", kCounter,
+           "Items that retention of this instance has deleted, by kind.");
+  const auto& t = v.retention.totals;
+  s.add_each("what", kDeleted, std::array{t.tasks, t.partitions, t.audit, t.bulks, t.events});
+  s.metric("rung_retention_last_timestamp_seconds", kGauge,
+           "When retention of this instance last deleted something; 0 = never.")
+      .add(seconds(v.retention.totals.last.value_or(EpochMs{0})));
+  s.metric(
+      "rung_retention_completed_timestamp_seconds", kGauge,
+      "When retention of this instance last had nothing left to delete, or when this instance took charge of "
+      "it, whichever is later; 0 = it never was in charge.");
+  s.add(seconds(v.retention.tasks_done), {{"what", "tasks"}});
+  s.add(seconds(v.retention.partitions_done), {{"what", "partitions"}});
+  s.metric("rung_otel_spans_exported_total", kCounter,
+           "Spans that the collector has accepted from this instance.")
+      .add(v.spans.exported);
+  s.metric("rung_otel_spans_dropped_total", kCounter,
+           "Spans of this instance that were lost: the collector was away, slow, or refused them.")
+      .add(v.spans.dropped);
+  s.metric("rung_oidc_key_fetches_total", kCounter,
+           "Fetches of the identity provider's keys by this instance, by result (ok, failed).");
+  s.add(v.sign_in_keys.fetched, {{"result", "ok"}});
+  s.add(v.sign_in_keys.failed, {{"result", "failed"}});
+  s.metric("rung_oidc_keys", kGauge,
+           "Keys of the identity provider that tokens may be signed with; 0: none is valid.")
+      .add(v.sign_in_keys.valid);
+}
 
 // --- what the database says of all instances
 
@@ -334,8 +298,7 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
       "config does not name are together in queue=\"(other)\".");
   for (const auto& [key, count] : tasks)
     text.add(count, {{"queue", key.first}, {"state", std::string(to_word(key.second))}});
-  text.metric("rung_overdue_tasks", kGauge, "Scheduled tasks that are overdue, all instances.");
-  text.add(overdue);
+  text.metric("rung_overdue_tasks", kGauge, "Scheduled tasks that are overdue, all instances.").add(overdue);
   text.metric(
       "rung_oldest_overdue_seconds", kGauge,
       "How long the scheduled task that is due longest has been due, by queue, all instances; 0 = none is. "
@@ -355,20 +318,18 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
     const auto it = totals.causes.by_state.find(*from_word<CauseState>(word));
     text.add(it == totals.causes.by_state.end() ? 0 : it->second, {{"state", std::string(word)}});
   }
-  text.metric("rung_causes_worse", kGauge, "Ignored causes that got worse and have not been triaged since.");
-  text.add(totals.causes.worse);
+  text.metric("rung_causes_worse", kGauge, "Ignored causes that got worse and have not been triaged since.")
+      .add(totals.causes.worse);
   text.metric(
       "rung_cause_failures", kGauge,
       "Failures of the last hour of each cause that is new, got worse or has regressed, at most 100 causes; "
       "all instances.");
   for (const CauseRow& cause : totals.failing) text.add(cause.last_hour, labels_of(cause, rules));
-  text.metric("rung_nodes", kGauge, "Live instances, by the database.");
-  text.add(totals.nodes);
-  text.metric("rung_shards_unowned", kGauge, "Shards that no live instance owns, of 64.");
-  text.add(totals.unowned);
+  text.metric("rung_nodes", kGauge, "Live instances, by the database.").add(totals.nodes);
+  text.metric("rung_shards_unowned", kGauge, "Shards that no live instance owns, of 64.").add(totals.unowned);
   text.metric("rung_tasks_timestamp_seconds", kGauge,
-              "When this instance last read rung_tasks and the other figures of all instances.");
-  text.add(seconds(clock_.wall()));
+              "When this instance last read rung_tasks and the other figures of all instances.")
+      .add(seconds(clock_.wall()));
   const std::lock_guard lock(mutex_);
   totals_ = text.text();
 }
@@ -400,8 +361,7 @@ std::string Metrics::text(std::optional<Vitals> vitals, int connections, const a
   Labels build = {{"version", version_}};
   if (!group_.empty()) build.emplace("group", group_);
   text.add(1, build);
-  text.metric("rung_http_connections", kGauge, "Open HTTP connections of this instance.");
-  text.add(connections);
+  text.metric("rung_http_connections", kGauge, "Open HTTP connections of this instance.").add(connections);
   if (vitals) {
     last_ = std::move(*vitals);
   } else {
@@ -415,10 +375,7 @@ std::string Metrics::text(std::optional<Vitals> vitals, int connections, const a
   for (const HealthProblem& one : last_.problems) problems_[one.name] = true;
   text.metric("rung_problem", kGauge, "1 while this instance has the problem; /readyz says what it is.");
   for (const auto& [name, has] : problems_) text.add(has ? 1 : 0, {{"problem", name}});
-  for (const Row& row : kRows) {
-    text.metric(row.name, row.type, row.help);
-    row.tell(last_, text);
-  }
+  tell(last_, text);
   return totals_ + text.text();
 }
 

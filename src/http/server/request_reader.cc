@@ -6,10 +6,6 @@
 #include <boost/beast/http/field.hpp>
 #include <iterator>
 #include <limits>
-#include <utility>
-
-#include "src/api/base/message.h"
-#include "src/core/base/result.h"
 
 namespace rung::http {
 namespace {

@@ -21,7 +21,7 @@
 #include <string_view>
 
 #include "src/api/base/message.h"
-#include "src/http/server/budget.h"
+#include "src/http/server/server.h"
 
 namespace rung::http {
 

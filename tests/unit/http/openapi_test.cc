@@ -8,7 +8,7 @@
 #include <string>
 
 #include "src/api/api.h"
-#include "src/http/handlers/network.h"
+#include "src/http/api.h"
 
 namespace rung::http {
 namespace {

@@ -1,12 +1,10 @@
-#include "src/http/server/places.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <thread>
 #include <vector>
 
-#include "src/http/server/budget.h"
+#include "src/http/server/server.h"
 
 namespace rung::http {
 namespace {
