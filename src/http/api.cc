@@ -9,7 +9,7 @@
 #include <charconv>
 
 #include "src/api/api.h"
-#include "src/api/queues/gates.h"
+#include "src/api/queues/queues.h"
 #include "src/api/stats/stats.h"
 #include "src/io/log.h"
 
@@ -17,7 +17,6 @@ namespace rung::http {
 
 namespace {
 
-using api::Action;
 using api::answer;
 using api::FieldErrors;
 using api::Json;
@@ -332,34 +331,6 @@ constexpr std::array kRoutes = std::to_array<Route>({
 });
 static_assert(api::name_their_queues(kRoutes));
 
-}  // namespace
-
-std::vector<Route> all_routes(bool with_console) {
-  const auto shared = api::api_routes();
-  std::vector<Route> all(shared.begin(), shared.end());
-  all.insert(all.end(), kRoutes.begin(), kRoutes.end());
-  if (!with_console) return all;
-  const auto page = [&all](std::string_view path, auto* handle) {
-    all.push_back({"GET", path, "", Action::probe, Scope::none, handle});
-  };
-  page("/v1/session/oidc", begin_login);
-  page("/v1/session/callback", end_login);
-  if (console_files().empty()) {
-    page("/", say_why_there_is_none);
-  } else {
-    page("/console/*", show_file);
-  }
-  for (const ConsoleFile& file : console_files()) page(file.path, show_file);
-  return all;
-}
-
-const std::string& openapi_document() {
-  static const std::string text = api::openapi_document(all_routes());
-  return text;
-}
-
-namespace {
-
 constexpr std::int64_t kMostOfOne = 384 << 20;  // of one request
 constexpr Ms kMemoryWithin{1000};
 // A row of a list, whose longest text is its last error: as a row, as JSON and as its text.
@@ -397,6 +368,30 @@ std::string_view known(std::string_view method) {
 }
 
 }  // namespace
+
+std::vector<Route> all_routes(bool with_console) {
+  const auto shared = api::api_routes();
+  std::vector<Route> all(shared.begin(), shared.end());
+  all.insert(all.end(), kRoutes.begin(), kRoutes.end());
+  if (!with_console) return all;
+  const auto page = [&all](std::string_view path, auto* handle) {
+    all.push_back({"GET", path, "", Action::probe, Scope::none, handle});
+  };
+  page("/v1/session/oidc", begin_login);
+  page("/v1/session/callback", end_login);
+  if (console_files().empty()) {
+    page("/", say_why_there_is_none);
+  } else {
+    page("/console/*", show_file);
+  }
+  for (const ConsoleFile& file : console_files()) page(file.path, show_file);
+  return all;
+}
+
+const std::string& openapi_document() {
+  static const std::string text = api::openapi_document(all_routes());
+  return text;
+}
 
 Result<std::unique_ptr<Api>> Api::start(ApiParts parts, const Clock& clock) {
   ServerOptions options = parts.server;

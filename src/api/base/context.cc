@@ -1,11 +1,44 @@
 #include "src/api/base/context.h"
 
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <tuple>
 
 namespace rung::api {
 
 namespace {
+
+std::string whose_token(const Person& person) {
+  return (person.signed_in ? "the token of " : "the token ") + person.name;
+}
+
+std::string lacks_role(const Person& person, const Right& right) {
+  const std::string whose = person.name == kTokenRead
+                                ? "this token is read-only (http.read_token_file)"
+                                : whose_token(person) + " has the role " + std::string(to_word(person.role));
+  return whose + ": " + std::string(right.word) + " needs the role " + std::string(to_word(right.least));
+}
+
+constexpr std::int64_t kMostWaiting = 64 << 20;  // bytes handed over and not yet answered
+constexpr std::int64_t kBytesOfEvent = 1024;
+
+template <typename T, typename Ask>
+Result<T> await_reply(const std::shared_ptr<std::atomic<std::int64_t>>& waiting, std::int64_t bytes,
+                      Ms reply_timeout, const Ask& ask) {
+  if (waiting->fetch_add(bytes) + bytes > kMostWaiting && bytes < kMostWaiting) {
+    waiting->fetch_sub(bytes);
+    return transient(
+        "too much data is already waiting for the database: this request was not accepted; try again later");
+  }
+  auto result = answer_within<Result<T>>(reply_timeout, [&](auto done) {
+    ask([done, waiting, bytes](Result<T> answer) {
+      waiting->fetch_sub(bytes);
+      done(std::move(answer));
+    });
+  });
+  if (result) return *std::move(result);
+  return transient(
+      "the database did not answer in time: the request may still take effect; query the task before you "
+      "try again (repeating a submission with the same message_id creates no second task)");
+}
 
 // The text in place of the pattern's {id}; none if the path doesn't match.
 std::optional<std::string> fits(std::string_view pattern, std::string_view path) {
@@ -55,6 +88,173 @@ void check_scope(Context& context, Scope scope, const Call& call) {
 }
 
 }  // namespace
+
+void refuse_role(const Person& person, Action action) {
+  const Right& right = right_of(action);
+  if (!may(person, action))
+    throw Problem(403, lacks_role(person, right), {{"needs_role", to_word(right.least)}});
+}
+
+Json person_json(const Person& person, const std::optional<std::string>& queue) {
+  Json allowed = Json::array(), refused = Json::object();
+  for (const Right& right : kRights) {
+    if (right.action == Action::probe) continue;
+    if (!may(person, right.action)) {
+      refused[std::string(right.word)] = lacks_role(person, right);
+    } else if (queue && right.by_queue && !holds(person.queues, *queue)) {
+      refused[std::string(right.word)] = outside_queues(person, *queue).detail;
+    } else {
+      allowed.push_back(right.word);
+    }
+  }
+  const auto& queues = person.queues;
+  return {{"name", person.name},
+          {"role", to_word(person.role)},
+          {"queues", queues == nullptr ? Json() : Json(queues->texts())},
+          {"may", std::move(allowed)},
+          {"may_not", std::move(refused)}};
+}
+
+Problem outside_queues(const Person& person, std::string_view queue) {
+  std::string all;
+  if (person.queues != nullptr) {
+    for (const std::string& one : person.queues->texts()) all.append(all.empty() ? "" : ", ").append(one);
+  }
+  return {403,
+          whose_token(person) + " may act only on the queues " + all + ". This request " +
+              (queue.empty() ? "names no queue; an exchange can reach any queue"
+                             : "concerns the queue " + shown(queue)),
+          {{"queue", text_or_null(queue)}}};
+}
+
+void refuse_queue(const Person& person, std::string_view queue) {
+  if (!holds(person.queues, queue)) throw outside_queues(person, queue);
+}
+
+void refuse_target(const Person& person, const Target& target) {
+  refuse_queue(person, normalised(target).queue);
+}
+
+std::unique_ptr<MysqlStore> Reads::take() {
+  std::unique_lock lock(mutex_);
+  if (!free_.wait_for(lock, call_timeout_ - query_timeout(call_timeout_), [this] { return out_ < most_; }))
+    throw Problem(Error{Error::Kind::transient, "the database does not keep up with the requests"});
+  ++out_;
+  if (idle_.empty()) return nullptr;
+  auto store = std::move(idle_.back());
+  idle_.pop_back();
+  return store;
+}
+
+std::unique_ptr<MysqlStore> Reads::open() const {
+  try {
+    return factory_();
+  } catch (StoreError& e) {
+    if (e.error.kind == Error::Kind::permanent) e.error.kind = Error::Kind::refused;  // not the caller's
+    throw;
+  }
+}
+
+void Reads::give_back(std::unique_ptr<MysqlStore> store) {
+  const std::lock_guard lock(mutex_);
+  --out_;
+  if (store != nullptr) idle_.push_back(std::move(store));
+  free_.notify_one();
+}
+
+void Reads::forget_idle() {
+  std::vector<std::unique_ptr<MysqlStore>> gone;  // destroyed after the lock is released
+  const std::lock_guard lock(mutex_);
+  gone.swap(idle_);
+}
+
+Result<std::vector<bridge::Submitted>> Writes::submit(std::vector<Submission> batch) {
+  std::int64_t bytes = 0;
+  for (const Submission& s : batch) bytes += s.task.task.body_bytes + kBytesOfEvent;
+  return await_reply<std::vector<bridge::Submitted>>(waiting_, bytes, reply_timeout_, [&](auto done) {
+    bridging_.submit(std::move(batch), std::move(done));
+  });
+}
+
+Result<std::vector<Decision>> Writes::change(std::vector<Event> events, std::int64_t more) {
+  const auto bytes = static_cast<std::int64_t>(events.size()) * kBytesOfEvent + more;
+  return await_reply<std::vector<Decision>>(waiting_, bytes, reply_timeout_, [&](auto done) {
+    bridging_.change(std::move(events), std::move(done));
+  });
+}
+
+TaskCount TaskCounter::count(MysqlStore& store, EpochMs now, Ms most) {
+  TaskCount out{store.open_by_queue(), {}};
+  const BootMs until = clock_.boot() + most;
+  std::unique_lock lock(mutex_);
+  if (free_.wait_for(lock, most, [&] { return !counting_; })) {
+    counting_ = true;
+    lock.unlock();
+    std::exception_ptr failed;
+    try {
+      count_ended(store, now, until);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    lock.lock();
+    counting_ = false;
+    free_.notify_all();
+    if (failed) std::rethrow_exception(failed);
+  }
+  out.ended_at = ended_at_;
+  for (const auto& [which, tasks] : ended_at_ ? whole_ : so_far_)
+    out.queues.push_back({which.first, which.second, tasks, {}, 0});
+  std::ranges::sort(out.queues, {}, [](const QueueStat& stat) { return std::tie(stat.queue, stat.state); });
+  return out;
+}
+
+void TaskCounter::count_ended(MysqlStore& store, EpochMs now, BootMs until) {
+  bool from_here = !begun_at_;  // otherwise an earlier call began this count: it lacks what has ended since
+  do {
+    if (!begun_at_) begun_at_ = now;
+    if (count_piece(store) && std::exchange(from_here, true)) break;
+  } while (clock_.boot() < until);
+}
+
+bool TaskCounter::count_piece(MysqlStore& store) {
+  auto piece = store.count_ended(place_, piece_);
+  const std::lock_guard lock(mutex_);
+  Ended sum = so_far_;  // a piece counts as a whole, or not at all
+  for (const QueueStat& stat : piece.queues) sum[{stat.queue, stat.state}] += stat.tasks;
+  so_far_.swap(sum);
+  const bool is_last = !piece.next;
+  place_ = is_last ? EndedPlace{} : *std::move(piece.next);
+  if (is_last) {
+    whole_ = std::exchange(so_far_, {});
+    ended_at_ = std::exchange(begun_at_, std::nullopt);
+  }
+  return is_last;
+}
+
+std::optional<Result<std::string>> BriefCache::get(std::function<Result<std::string>()> read, Ms most) {
+  std::unique_lock lock(mutex_);
+  if (!reads_ && clock_.boot() >= until_) {
+    if (thread_.joinable()) thread_.join();  // it has said its last
+    reads_ = true;
+    thread_ = std::thread([this, read = std::move(read)] {
+      const BootMs began = clock_.boot();
+      Result<std::string> answer;
+      try {
+        answer = read();
+      } catch (const std::exception& e) {
+        answer = permanent(e.what());
+      }
+      const std::lock_guard done(mutex_);
+      const BootMs ended = clock_.boot();
+      if (answer) until_ = ended + std::max(kept_, (ended - began) * share_);
+      last_ = std::move(answer);
+      reads_ = false;
+      ended_.notify_all();
+    });
+  }
+  ended_.wait_for(lock, most, [this] { return !reads_; });
+  return last_;
+}
 
 Router::Match Router::match(const Request& request) const {
   Match match;

@@ -5,16 +5,12 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
-#include <utility>
 #include <variant>
 
-#include "src/api/tasks/views.h"
+#include "src/api/tasks/tasks.h"
 #include "src/core/base/utf8.h"
-#include "src/core/machine/by_hand.h"
 #include "src/core/message/header_values.h"
 #include "src/core/message/identity.h"
 
@@ -25,32 +21,6 @@ namespace {
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
-
-}  // namespace
-
-std::optional<std::string> from_base64(std::string_view text) {
-  if (text.size() % 4 == 0) {
-    for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) text.remove_suffix(1);
-  }
-  if (text.size() % 4 == 1 || text.find_first_not_of(kBase64) != std::string_view::npos) return std::nullopt;
-  std::string digits(text);
-  digits.resize((text.size() + 3) / 4 * 4, 'A');  // the digit of 0
-  std::string out(digits.size() / 4 * 3, '\0');
-  EVP_DecodeBlock(bytes_of(out), bytes_of(digits), static_cast<int>(digits.size()));
-  const std::string beyond = out.substr(text.size() * 3 / 4);
-  out.resize(out.size() - beyond.size());
-  return beyond.find_first_not_of('\0') == std::string::npos ? std::optional(std::move(out)) : std::nullopt;
-}
-
-std::string to_base64(std::string_view bytes) {
-  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // it writes a final NUL
-  EVP_EncodeBlock(bytes_of(out), reinterpret_cast<const unsigned char*>(bytes.data()),
-                  static_cast<int>(bytes.size()));
-  out.pop_back();
-  return out;
-}
-
-namespace {
 
 // A message's headers must fit into one frame (128 KB in RabbitMQ), with its properties and what Rung adds.
 constexpr std::size_t kMostHeaderBytes = 120 * 1024;
@@ -205,58 +175,7 @@ void read_rules(Fields& fields, const RuleBook& rules, Submission& s) {
   s.task.task.silence = fields.silence("success");
 }
 
-}  // namespace
-
-ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
-                   const ReservedHeaders& reserved, std::string_view who, FieldErrors& errors) {
-  ReadTask out;
-  if (!json.is_object()) {
-    if (prefix.ends_with('.')) prefix.pop_back();
-    errors.push_back(
-        {prefix.empty() ? "body" : prefix, "a task must be an object: {\"queue\": ..., \"delay\": ...}"});
-    return out;
-  }
-  Fields fields(json, std::move(prefix), errors);
-  Submission& s = out.submission;
-  Task& task = s.task.task;
-  const Target target = fields.target(rules.targets());
-  task.queue = target.queue;
-  task.exchange = target.exchange;
-  task.routing_key = target.routing_key;
-  task.tag = fields.name("tag").value_or("");
-  task.message_id = fields.name("message_id").value_or("");
-  if (!target.is_set()) {
-    const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag);
-    if (tag == nullptr || !tag->target.is_set()) {
-      fields.wrong("queue",
-                   "missing target: set queue, or exchange and routing_key, or a tag that the config maps");
-    } else if (std::string why = refused_target(tag->target, rules.targets()); !why.empty()) {
-      fields.wrong("tag", std::move(why));
-    }
-  }
-  Message message;
-  message.properties.delivery_mode = 2;
-  read_body(fields, message);
-  read_properties(fields, reserved, message);
-  read_headers(fields, reserved, message);
-  if (!task.tag.empty()) message.properties.type = task.tag;
-  if (!task.message_id.empty()) message.properties.message_id = task.message_id;
-  read_due(fields, s);
-  read_rules(fields, rules, s);
-  fields.finish();
-
-  task.body_bytes = static_cast<std::int64_t>(message.body.size());
-  task.digest = message_digest(message);
-  s.task.message = std::make_shared<Message>(std::move(message));
-  out.content = submission_content(s.task, s.directives);
-  s.task.intake_key = submission_key(task.message_id);
-  s.task.same_if_over_since = EpochMs{};
-  s.task.origin_json = submission_origin(who, out.content);
-  return out;
-}
-
-namespace {
-
+constexpr std::size_t kMostTasks = 1000;  // per request
 constexpr const char* kPath = "/v1/tasks";
 
 // The outcome for one task of a request: one of the `results` of an array.
@@ -401,25 +320,6 @@ Response many_answers(std::vector<Json> items) {
                 {{"created", created}, {"same", same}, {"failed", failed}, {"results", std::move(items)}});
 }
 
-}  // namespace
-
-Response submit_tasks(Context& context, const Call& call) {
-  const Json& json = *call.json;
-  const RuleBookPtr rules = context.rules();
-  Batch batch(context, call);
-  if (!json.is_array()) {
-    batch.read(json, "", *rules);
-    return one_answer(batch.submit().front());
-  }
-  if (json.empty() || json.size() > kMostTasks)
-    throw Problem(400, "an array must hold 1 to " + std::to_string(kMostTasks) + " tasks");
-  for (std::size_t i = 0; i < json.size(); ++i)
-    batch.read(json[i], "tasks[" + std::to_string(i) + "].", *rules);
-  return many_answers(batch.submit());
-}
-
-namespace {
-
 constexpr std::size_t kMostUnset = 256;
 
 std::string lower(std::string_view text) {
@@ -509,7 +409,170 @@ TaskId new_id(EpochMs now) {
   return {std::uniform_int_distribution(first, next - 1)(engine)};
 }
 
+// {"retry_id", "version", "properties", "headers", "body_base64"}
+Json to_json(const Original& original) {
+  const Message& message = *original.message;
+  return {
+      {"retry_id", original.row.task.id.str()},
+      {"version", original.row.task.version},
+      {"properties", Json::parse(properties_to_json(message.properties), nullptr, false)},
+      {"headers", message.headers ? Json::parse(headers_to_json(*message.headers), nullptr, false) : Json()},
+      {"body_base64", to_base64(message.body)}};
+}
+
+constexpr int kMostIds = 4;  // ids tried for the new task
+// Of a body that is read and answered: in the buffers of the connection, here, in base64, as the text of the
+// response.
+constexpr std::int64_t kCopies = 5;
+
+// The version that the edit is for.
+std::uint32_t read_version(Context& context, const Call& call, Fields& fields) {
+  const auto version = fields.integer("version", 1, UINT32_MAX);
+  const auto if_match = version_of(context, call);
+  if (!if_match) {
+    fields.wrong("version", if_match.error().message);
+  } else if (version && *if_match && *version != **if_match) {
+    fields.wrong("version", "If-Match names another version");
+  } else if (!version && !*if_match && !fields.has("version")) {
+    fields.wrong("version", "missing: the version of the task as you saw it (or If-Match with its ETag)");
+  } else {
+    return version ? static_cast<std::uint32_t>(*version) : if_match->value_or(0);
+  }
+  return 0;
+}
+
+Decision carry_out(Context& context, const Original& original, const MessagePtr& message,
+                   const ByHand& by_hand) {
+  for (int tries = 1;; ++tries) {
+    const EpochMs now = context.reads.read([](MysqlStore& store) { return store.now(); });
+    auto decisions = need(context.writes.change({edit_event(original, message, by_hand, now)},
+                                                static_cast<std::int64_t>(message->body.size())));
+    if (decisions.empty()) throw Problem(Error{Error::Kind::transient, "no answer"});
+    if (decisions.front().reason != kIdTaken || tries == kMostIds) return std::move(decisions.front());
+  }
+}
+
+// What became of it. An original that has been replaced by the same message already is no mistake.
+Response tell(Context& context, const Call& call, const Decision& decision, const Message& edited) {
+  const TaskId copy = decision.task.replaced_by;
+  if (decision.verdict == Decision::Verdict::applied && decision.child != nullptr) {
+    context.count("edit", "applied");
+    const Task& child = decision.child->task;
+    Response response = changed_task(context, child);
+    response.status = 201;
+    response.headers.emplace_back("Location", "/v1/tasks/" + child.id.str());
+    return response;
+  }
+  Replacement there;
+  if (copy.value != 0)
+    there = context.reads.read([&](MysqlStore& store) { return replacement_of(store, copy, edited); });
+  context.count("edit", there.same ? "unchanged" : "refused");
+  if (there.same) return changed_task(context, *there.same);
+  if (decision.reason == kBodyTooLarge) throw Problem(413, decision.reason);
+  Decision refused = decision;
+  if (!there.why_not.empty()) refused.reason = there.why_not;
+  throw refused_change(call, refused, {{"replaced_by", copy.value == 0 ? Json(nullptr) : Json(copy.str())}});
+}
+
+bool is_header_text(std::string_view text) {
+  return !text.empty() && text.size() <= 255 &&
+         std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; });
+}
+
+// The task of the call with its message.
+Original original_of(Context& context, const Call& call) {
+  const Task task = find_task(context, call).task;
+  if (!call.reserve(task.body_bytes * kCopies))
+    throw Problem(503, "too many large messages are being read: try again later");
+  return context.reads.read([&](MysqlStore& store) { return read_original(store, task.id); });
+}
+
 }  // namespace
+
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 == 0) {
+    for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) text.remove_suffix(1);
+  }
+  if (text.size() % 4 == 1 || text.find_first_not_of(kBase64) != std::string_view::npos) return std::nullopt;
+  std::string digits(text);
+  digits.resize((text.size() + 3) / 4 * 4, 'A');  // the digit of 0
+  std::string out(digits.size() / 4 * 3, '\0');
+  EVP_DecodeBlock(bytes_of(out), bytes_of(digits), static_cast<int>(digits.size()));
+  const std::string beyond = out.substr(text.size() * 3 / 4);
+  out.resize(out.size() - beyond.size());
+  return beyond.find_first_not_of('\0') == std::string::npos ? std::optional(std::move(out)) : std::nullopt;
+}
+
+std::string to_base64(std::string_view bytes) {
+  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // it writes a final NUL
+  EVP_EncodeBlock(bytes_of(out), reinterpret_cast<const unsigned char*>(bytes.data()),
+                  static_cast<int>(bytes.size()));
+  out.pop_back();
+  return out;
+}
+
+ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
+                   const ReservedHeaders& reserved, std::string_view who, FieldErrors& errors) {
+  ReadTask out;
+  if (!json.is_object()) {
+    if (prefix.ends_with('.')) prefix.pop_back();
+    errors.push_back(
+        {prefix.empty() ? "body" : prefix, "a task must be an object: {\"queue\": ..., \"delay\": ...}"});
+    return out;
+  }
+  Fields fields(json, std::move(prefix), errors);
+  Submission& s = out.submission;
+  Task& task = s.task.task;
+  const Target target = fields.target(rules.targets());
+  task.queue = target.queue;
+  task.exchange = target.exchange;
+  task.routing_key = target.routing_key;
+  task.tag = fields.name("tag").value_or("");
+  task.message_id = fields.name("message_id").value_or("");
+  if (!target.is_set()) {
+    const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag);
+    if (tag == nullptr || !tag->target.is_set()) {
+      fields.wrong("queue",
+                   "missing target: set queue, or exchange and routing_key, or a tag that the config maps");
+    } else if (std::string why = refused_target(tag->target, rules.targets()); !why.empty()) {
+      fields.wrong("tag", std::move(why));
+    }
+  }
+  Message message;
+  message.properties.delivery_mode = 2;
+  read_body(fields, message);
+  read_properties(fields, reserved, message);
+  read_headers(fields, reserved, message);
+  if (!task.tag.empty()) message.properties.type = task.tag;
+  if (!task.message_id.empty()) message.properties.message_id = task.message_id;
+  read_due(fields, s);
+  read_rules(fields, rules, s);
+  fields.finish();
+
+  task.body_bytes = static_cast<std::int64_t>(message.body.size());
+  task.digest = message_digest(message);
+  s.task.message = std::make_shared<Message>(std::move(message));
+  out.content = submission_content(s.task, s.directives);
+  s.task.intake_key = submission_key(task.message_id);
+  s.task.same_if_over_since = EpochMs{};
+  s.task.origin_json = submission_origin(who, out.content);
+  return out;
+}
+
+Response submit_tasks(Context& context, const Call& call) {
+  const Json& json = *call.json;
+  const RuleBookPtr rules = context.rules();
+  Batch batch(context, call);
+  if (!json.is_array()) {
+    batch.read(json, "", *rules);
+    return one_answer(batch.submit().front());
+  }
+  if (json.empty() || json.size() > kMostTasks)
+    throw Problem(400, "an array must hold 1 to " + std::to_string(kMostTasks) + " tasks");
+  for (std::size_t i = 0; i < json.size(); ++i)
+    batch.read(json[i], "tasks[" + std::to_string(i) + "].", *rules);
+  return many_answers(batch.submit());
+}
 
 Changes read_changes(Fields& fields) {
   Changes changes;
@@ -592,88 +655,6 @@ std::string why_not_json(const Message& message) {
   if (Json::sax_parse(body, &syntax)) return {};
   return place_in(body, syntax.wrong_at) + ": not JSON, which its content type " + shown(type) + " promises";
 }
-
-namespace {
-
-// {"retry_id", "version", "properties", "headers", "body_base64"}
-Json to_json(const Original& original) {
-  const Message& message = *original.message;
-  return {
-      {"retry_id", original.row.task.id.str()},
-      {"version", original.row.task.version},
-      {"properties", Json::parse(properties_to_json(message.properties), nullptr, false)},
-      {"headers", message.headers ? Json::parse(headers_to_json(*message.headers), nullptr, false) : Json()},
-      {"body_base64", to_base64(message.body)}};
-}
-
-constexpr int kMostIds = 4;  // ids tried for the new task
-// Of a body that is read and answered: in the buffers of the connection, here, in base64, as the text of the
-// response.
-constexpr std::int64_t kCopies = 5;
-
-// The version that the edit is for.
-std::uint32_t read_version(Context& context, const Call& call, Fields& fields) {
-  const auto version = fields.integer("version", 1, UINT32_MAX);
-  const auto if_match = version_of(context, call);
-  if (!if_match) {
-    fields.wrong("version", if_match.error().message);
-  } else if (version && *if_match && *version != **if_match) {
-    fields.wrong("version", "If-Match names another version");
-  } else if (!version && !*if_match && !fields.has("version")) {
-    fields.wrong("version", "missing: the version of the task as you saw it (or If-Match with its ETag)");
-  } else {
-    return version ? static_cast<std::uint32_t>(*version) : if_match->value_or(0);
-  }
-  return 0;
-}
-
-Decision carry_out(Context& context, const Original& original, const MessagePtr& message,
-                   const ByHand& by_hand) {
-  for (int tries = 1;; ++tries) {
-    const EpochMs now = context.reads.read([](MysqlStore& store) { return store.now(); });
-    auto decisions = need(context.writes.change({edit_event(original, message, by_hand, now)},
-                                                static_cast<std::int64_t>(message->body.size())));
-    if (decisions.empty()) throw Problem(Error{Error::Kind::transient, "no answer"});
-    if (decisions.front().reason != kIdTaken || tries == kMostIds) return std::move(decisions.front());
-  }
-}
-
-// What became of it. An original that has been replaced by the same message already is no mistake.
-Response tell(Context& context, const Call& call, const Decision& decision, const Message& edited) {
-  const TaskId copy = decision.task.replaced_by;
-  if (decision.verdict == Decision::Verdict::applied && decision.child != nullptr) {
-    context.count("edit", "applied");
-    const Task& child = decision.child->task;
-    Response response = changed_task(context, child);
-    response.status = 201;
-    response.headers.emplace_back("Location", "/v1/tasks/" + child.id.str());
-    return response;
-  }
-  Replacement there;
-  if (copy.value != 0)
-    there = context.reads.read([&](MysqlStore& store) { return replacement_of(store, copy, edited); });
-  context.count("edit", there.same ? "unchanged" : "refused");
-  if (there.same) return changed_task(context, *there.same);
-  if (decision.reason == kBodyTooLarge) throw Problem(413, decision.reason);
-  Decision refused = decision;
-  if (!there.why_not.empty()) refused.reason = there.why_not;
-  throw refused_change(call, refused, {{"replaced_by", copy.value == 0 ? Json(nullptr) : Json(copy.str())}});
-}
-
-bool is_header_text(std::string_view text) {
-  return !text.empty() && text.size() <= 255 &&
-         std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; });
-}
-
-// The task of the call with its message.
-Original original_of(Context& context, const Call& call) {
-  const Task task = find_task(context, call).task;
-  if (!call.reserve(task.body_bytes * kCopies))
-    throw Problem(503, "too many large messages are being read: try again later");
-  return context.reads.read([&](MysqlStore& store) { return read_original(store, task.id); });
-}
-
-}  // namespace
 
 Response edit_task(Context& context, const Call& call) {
   Fields fields(*call.json);

@@ -8,8 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/api/base/fields.h"
-#include "src/api/base/json.h"
+#include "src/api/base/message.h"
 #include "src/core/base/result.h"
 #include "src/core/machine/by_hand.h"
 #include "src/core/machine/machine.h"
@@ -18,8 +17,6 @@
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
-
-inline constexpr std::size_t kMostTasks = 1000;  // per request
 
 struct ReadTask {
   Submission submission;

@@ -6,17 +6,12 @@
 #include <array>
 #include <chrono>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "levels/duration.h"
 #include "src/api/base/context.h"
-#include "src/api/queues/gates.h"
-#include "src/core/base/time.h"
+#include "src/api/queues/queues.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::api {
@@ -207,6 +202,13 @@ Json stats_json(MysqlStore& store, TaskCounter& counter, Ms max_overdue, Ms coun
   return json;
 }
 
+// 30 minutes are enough for all that is kept.
+constexpr std::array kSteps{1, 2, 5, 10, 15, 20, 30, 60};
+
+std::int64_t steps_in(const ActivityRange& range) {
+  return (range.until - range.from).count() / range.step.count();
+}
+
 }  // namespace
 
 bool is_owned(const ShardRow& shard, EpochMs now) {
@@ -289,17 +291,6 @@ Response show_you(Context&, const Call& call) {
   const auto queue = call.query.has("queue") ? std::optional(call.query.text("queue")) : std::nullopt;
   return answer(200, person_json(call.person, queue));
 }
-
-namespace {
-
-// 30 minutes are enough for all that is kept.
-constexpr std::array kSteps{1, 2, 5, 10, 15, 20, 30, 60};
-
-std::int64_t steps_in(const ActivityRange& range) {
-  return (range.until - range.from).count() / range.step.count();
-}
-
-}  // namespace
 
 std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs now) {
   // The minute of `now` is not over, and has its point all the same.

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/api/base/json.h"
+#include "src/api/base/message.h"
 #include "src/core/base/time.h"
 #include "src/core/rules/policy.h"
 #include "src/store/mysql/mysql_store.h"

@@ -1,14 +1,9 @@
 // /v1/bulks: one action on many tasks. Bulks are created here; every sidecar's runner
 // (src/bridge/changes/bulk.h) picks them up from the table.
-#include <algorithm>
-#include <array>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <span>
 
-#include "src/api/queues/gates.h"
-#include "src/api/tasks/filter.h"
-#include "src/api/tasks/views.h"
+#include "src/api/queues/queues.h"
+#include "src/api/tasks/tasks.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::api {
@@ -178,7 +173,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   wish.bulk.reason = fields.text("reason", kErrorBytes).value_or("");
   wish.bulk.limit = fields.integer("limit", 1, kMostCounted).value_or(0);
   wish.bulk.paused = fields.flag("paused").value_or(false);
-  if (const auto by = fields.text("by", kCountByBytes)) {
+  if (const auto by = fields.text("by", 300)) {
     wish.by = CountBy::parse(*by);
     if (!wish.by) fields.wrong("by", "must be " + std::string(kCountByWords));
     if (wish.by && !wish.dry_run) fields.wrong("by", "only valid with \"dry_run\": true");

@@ -1,18 +1,48 @@
 // /v1/tasks: lists, one task with its origin, history and audit; /v1/audit; what people change: POST /cancel,
 // /discard, /reschedule, /fire, /finish, /redrive, of which decide() says whether the task's state allows it.
-#include <algorithm>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <variant>
-#include <vector>
+// /v1/causes: what fails, why, and what people have said about it.
+#include "src/api/tasks/tasks.h"
 
-#include "src/api/queues/gates.h"
-#include "src/api/tasks/filter.h"
-#include "src/api/tasks/views.h"
+#include "levels/duration.h"
+#include "src/api/queues/queues.h"
+#include "src/core/base/utf8.h"
 #include "src/core/machine/by_hand.h"
 
 namespace rung::api {
+
 namespace {
+
+using Text = std::string Filter::*;
+using Time = std::optional<EpochMs> Filter::*;
+
+// REQUIRES: the value is a valid one.
+void set(Filter& filter, const Condition& condition, const std::string& name, const std::string& value) {
+  if (const auto* text = std::get_if<Text>(&condition.member)) {
+    filter.** text = value;
+  } else if (const auto* time = std::get_if<Time>(&condition.member)) {
+    filter.** time = from_rfc3339(written_time(value));
+  } else if (name == "state") {
+    for (const std::string& word : split_words(value)) filter.states.push_back(*from_word<State>(word));
+  } else if (name == "kind") {
+    filter.kind = from_word<Kind>(value);
+  } else if (name == "outcome_unknown") {
+    filter.silence_held = true;
+  } else {
+    filter.headers.emplace_back(name.substr(kHeaderParam.size()), value);
+  }
+}
+
+std::string written_states(const Filter& f) {
+  std::string states;
+  for (const State state : f.states) states.append(states.empty() ? "" : ",").append(to_word(state));
+  return states;
+}
+
+// Text that should be JSON; returned as a string if it is not.
+Json as_json(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  return json.is_discarded() ? text_or_null(text) : json;
+}
 
 constexpr std::int64_t kMostAttempt = 1'000'000'000;
 
@@ -103,7 +133,280 @@ Happening happening_of(Action action, Fields& fields, const RuleBook& rules) {
   }
 }
 
+constexpr std::int64_t kCountedByHeader = 10'000;  // tasks
+constexpr std::string_view kCauseStates = "must be new, known, working, ignored, resolved or regressed";
+
+[[noreturn]] void no_such_cause(const Call& call) { throw Problem(404, "no such cause: " + call.id); }
+
+CauseFilter cause_filter_of(const Query& query) {
+  CauseFilter filter;
+  const Page page = query.page();
+  filter.limit = page.limit;
+  filter.offset = id_of_cursor(page.cursor).value_or(0);
+  filter.with_tasks = query.flag("with_tasks");
+  filter.since = query.time("since");
+  filter.queue = query.text("queue");
+  for (const std::string& word : query.words("state")) filter.states.push_back(*from_word<CauseState>(word));
+  return filter;
+}
+
+CauseRow find_cause(MysqlStore& store, const Call& call) {
+  if (!is_cause_id(call.id)) no_such_cause(call);
+  auto rows = store.causes({.id = call.id});
+  if (rows.empty()) no_such_cause(call);
+  return std::move(rows.front());
+}
+
+// With the names of the columns of retry_causes.
+Json to_json(const CauseRow& cause) {
+  return {{"cause_id", cause.id},
+          {"queue", text_or_null(cause.queue)},
+          {"error_type", text_or_null(cause.error_type)},
+          {"sample", text_or_null(cause.sample)},
+          {"first_seen", to_rfc3339(cause.first_seen)},
+          {"last_seen", to_rfc3339(cause.last_seen)},
+          {"scheduled", cause.scheduled},
+          {"parked", cause.parked},
+          {"succeeded", cause.succeeded},
+          {"total", cause.total},
+          {"last_hour", cause.last_hour},
+          {"trend", cause.trend},
+          {"state", to_word(cause.state)},
+          {"owner", text_or_null(cause.owner)},
+          {"note", text_or_null(cause.note)},
+          {"link", text_or_null(cause.link)},
+          {"worse_at", time_or_null(cause.worse_at)}};
+}
+
 }  // namespace
+
+Filter filter_of(const Pairs& conditions) {
+  Filter filter;
+  for (const auto& [name, value] : conditions) {
+    const auto* const condition = std::ranges::find_if(
+        kConditions, [&known = name](const Condition& one) { return is_named(one.param, known); });
+    if (condition != kConditions.end()) set(filter, *condition, name, value);
+  }
+  return filter;
+}
+
+Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors) {
+  const std::size_t before = errors.size();
+  check_params(conditions, kConditionParams, errors, prefix, "condition");
+  return errors.size() == before ? filter_of(conditions) : Filter{};
+}
+
+Filter read_filter(const Json& json, FieldErrors& errors) {
+  if (!json.is_object()) {
+    errors.push_back({"filter", "must be an object: {\"queue\": \"orders\", \"state\": \"parked\"}"});
+    return {};
+  }
+  Pairs conditions;
+  for (const auto& [name, value] : json.items()) {
+    if (errors.size() > kMostTold) break;
+    if (value.is_string()) {
+      conditions.emplace_back(name, value.get<std::string>());
+    } else {
+      errors.push_back({"filter." + clean_utf8(name, 60), "must be a string"});
+    }
+  }
+  if (json.empty()) {
+    errors.push_back({"filter",
+                      "an empty filter means every task: name a queue, a tag, a state or a time; known "
+                      "conditions: " +
+                          known_params(kConditionParams)});
+  }
+  return read_filter(conditions, "filter.", errors);
+}
+
+Json filter_json(const Filter& f) {
+  Json json = Json::object();
+  const auto put = [&](std::string_view name, std::string_view value) {
+    if (!value.empty()) json[std::string(name)] = value;
+  };
+  for (const Condition& condition : kConditions) {
+    const std::string_view name = condition.param.name;
+    if (const auto* text = std::get_if<Text>(&condition.member)) {
+      put(name, f.**text);
+    } else if (const auto* time = std::get_if<Time>(&condition.member)) {
+      if (f.**time) put(name, to_rfc3339(*(f.**time)));
+    } else if (name == "state") {
+      put(name, written_states(f));
+    } else if (name == "kind") {
+      put(name, f.kind ? to_word(*f.kind) : "");
+    } else if (name == "outcome_unknown") {
+      put(name, f.silence_held ? "true" : "");
+    } else {
+      for (const auto& [header, value] : f.headers) put(std::string(kHeaderParam) + header, value);
+    }
+  }
+  return json;
+}
+
+Json to_json(const Silence& silence) {
+  const char* name = silence.means == Silence::Means::success ? "presumed_after" : "reported_within";
+  return {{name, levels::format_duration(silence.after)}};
+}
+
+std::string etag(const Task& task) { return "\"" + std::to_string(task.version) + "\""; }
+
+Json to_json(const TaskRow& row) {
+  const Task& t = row.task;
+  const std::optional<EpochMs> failed =
+      t.first_failed_at.ms == 0 ? std::nullopt : std::optional(t.first_failed_at);
+  Json json = {{"retry_id", t.id.str()},
+               {"kind", to_word(t.kind)},
+               {"queue", text_or_null(t.queue)},
+               {"exchange", text_or_null(t.exchange)},
+               {"routing_key", text_or_null(t.routing_key)},
+               {"tag", text_or_null(t.tag)},
+               {"message_id", text_or_null(t.message_id)},
+               {"state", to_word(t.state)},
+               {"attempt", t.attempt},
+               {"level", t.level},
+               {"levels", t.levels},
+               {"ladder", t.ladder},
+               {"next_due_at", time_or_null(t.next_at)},
+               {"first_failed_at", time_or_null(failed)},
+               {"created_at", to_rfc3339(t.created_at)},
+               {"finished_at", time_or_null(t.finished_at)},
+               {"finished_by", text_or_null(to_word(t.finished_by))},
+               {"last_error", text_or_null(t.last_error)},
+               {"body_bytes", t.body_bytes},
+               {"shard", t.shard},
+               {"node", text_or_null(row.node)},
+               {"version", t.version},
+               {"error_type", text_or_null(t.error_type)}};
+  if (row.correlation_id) json["correlation_id"] = text_or_null(*row.correlation_id);
+  json["rule"] = text_or_null(t.rule);
+  json["uncounted_attempts"] = t.uncounted_attempts;
+  json["error_queue"] = text_or_null(t.error_queue);
+  json["parent_id"] = t.parent.value == 0 ? Json(nullptr) : Json(t.parent.str());
+  json["cause_id"] = text_or_null(t.cause);
+  json["replaced_by"] = t.replaced_by.value == 0 ? Json(nullptr) : Json(t.replaced_by.str());
+  // Not columns of the view.
+  json["max_attempts"] = t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts);
+  json["success"] = t.silence ? to_json(*t.silence) : Json();
+  json["by_exchange"] = t.by_exchange;
+  json["body_stored"] = body_stored(t);
+  return json;
+}
+
+Json to_json(const AttemptRow& row) {
+  const Attempt& a = row.attempt;
+  Json late = nullptr;
+  if (a.published_at) late = (*a.published_at - a.due_at).count();
+  return {{"retry_id", a.task.str()},
+          {"queue", text_or_null(row.queue)},
+          {"message_id", text_or_null(row.message_id)},
+          {"attempt", a.attempt},
+          {"level", a.level},
+          {"due_at", to_rfc3339(a.due_at)},
+          {"published_at", time_or_null(a.published_at)},
+          {"late_ms", late},
+          {"outcome", to_word(a.outcome)},
+          {"outcome_at", time_or_null(a.outcome_at)},
+          {"error", text_or_null(a.error)},
+          {"node", text_or_null(row.node)},
+          {"executor", text_or_null(a.executor)},
+          {"rule", text_or_null(a.rule)}};
+}
+
+Json to_json(const AuditRow& row) {
+  return {{"audit_id", std::to_string(row.id)},
+          {"at", to_rfc3339(row.at)},
+          {"who", row.who},
+          {"what", row.what},
+          {"retry_id", row.task.value == 0 ? Json(nullptr) : Json(row.task.str())},
+          {"before", as_json(row.before)},
+          {"after", as_json(row.after)},
+          {"reason", text_or_null(row.reason)},
+          {"bulk_id", row.bulk == 0 ? Json(nullptr) : Json(std::to_string(row.bulk))}};
+}
+
+std::string cursor_of(const Task& task, Filter::Order order) {
+  const auto due = order == Filter::Order::due ? due_of(task) : std::nullopt;
+  return task.id.str() + (due ? "." + std::to_string(due->ms) : "");
+}
+
+bool read_cursor(std::string_view cursor, Filter& filter) {
+  const std::size_t dot = std::min(cursor.find('.'), cursor.size());
+  filter.after_due.reset();
+  filter.after = TaskId::parse(cursor.substr(0, dot));
+  if (dot == cursor.size()) return filter.after.has_value();
+  const auto due = id_of_cursor(cursor.substr(dot + 1));
+  if (due) filter.after_due = EpochMs{*due};
+  return due && filter.after && filter.order == Filter::Order::due;
+}
+
+std::vector<TaskId> children_of(MysqlStore& store, const Task& task) {
+  auto children = store.children(task);
+  // An edit may have changed the message-id.
+  if (task.replaced_by.value != 0 && std::ranges::find(children, task.replaced_by) == children.end()) {
+    if (children.size() == MysqlStore::kMostChildren) children.pop_back();
+    children.insert(std::ranges::upper_bound(children, task.replaced_by), task.replaced_by);
+  }
+  return children;
+}
+
+Response changed_task(Context& context, const Task& task, const Json& also) {
+  Json json = to_json(context.named(task));
+  const auto gate = context.reads.result_of([&](MysqlStore& store) { return holding_gate(store, task); });
+  json["held"] = gate_json(gate.value_or(std::nullopt));
+  json.update(also);
+  return answer(200, json, {{"ETag", etag(task)}});
+}
+
+Problem refused_change(const Call& call, const Decision& decision, const Json& also) {
+  const Task& task = decision.task;
+  if (decision.reason == kNoSuchTask) return {404, "no task has the id " + shown(call.id)};
+  if (decision.reason == kNotTheirQueue) return outside_queues(call.person, task.queue);
+  Json more = {{"state", to_word(task.state)}, {"version", task.version}};
+  more.update(also);
+  if (decision.reason != kChangedMeanwhile) return {409, decision.reason, more};
+  const std::string version = std::to_string(task.version);
+  return {412, "the task has changed since you read it: its version is now " + version, more};
+}
+
+Json count_tasks(MysqlStore& store, const Filter& filter, const std::optional<CountBy>& by,
+                 std::int64_t most) {
+  TaskCounts counts;
+  if (by) {
+    counts = store.count_by(filter, *by, most);
+  } else {
+    counts.total = store.count(filter, most);
+  }
+  Json json = {{"count", counts.total}, {"or_more", counts.total >= most}};
+  if (!by) return json;
+  json["by"] = by->str();
+  json["groups"] = Json::array();
+  for (const TaskCounts::Group& group : counts.groups)
+    json["groups"].push_back({{"value", text_or_null(group.value)}, {"count", group.tasks}});
+  json["others"] = counts.others;
+  return json;
+}
+
+std::string cursor_of(const AuditPlace& place) {
+  return std::to_string(place.id) + "." + std::to_string(place.at.ms);
+}
+
+std::optional<AuditPlace> audit_place_of(std::string_view cursor) {
+  const std::size_t dot = std::min(cursor.find('.'), cursor.size());
+  const auto id = id_of_cursor(cursor.substr(0, dot));
+  const auto at = id_of_cursor(cursor.substr(std::min(dot + 1, cursor.size())));
+  if (!id || !at) return std::nullopt;
+  return AuditPlace{{*at}, *id};
+}
+
+Json to_json(const AuditPage& page) {
+  Json rows = Json::array();
+  for (const AuditPage::Row& row : page.rows) {
+    Json json = to_json(row.change);
+    json["queue"] = text_or_null(row.queue);
+    rows.push_back(std::move(json));
+  }
+  return {{"audit", std::move(rows)}, {"next", page.next ? Json(cursor_of(*page.next)) : Json()}};
+}
 
 Response list_tasks(Context& context, const Call& call) {
   FieldErrors errors;
@@ -234,6 +537,58 @@ Response change_task(Context& context, const Call& call) {
   if (refused) throw refused_change(call, decision);
   return changed_task(context, decision.task,
                       stale ? Json{{"unchanged_because", decision.reason}} : Json::object());
+}
+
+// `next` is the offset of the next page, since their order changes all the time.
+Response list_causes(Context& context, const Call& call) {
+  CauseFilter filter = cause_filter_of(call.query);
+  const int limit = filter.limit++;
+  const auto causes =
+      context.read_filtered({.queue = filter.queue}, [&](MysqlStore& store) { return store.causes(filter); });
+  return answer(200, page_of(
+                         "causes", causes, limit,
+                         [&](const CauseRow&) { return std::to_string(filter.offset + limit); },
+                         [](const CauseRow& cause) { return to_json(cause); }));
+}
+
+// With its tasks under way and parked by each of the indexed headers: {"cause_id": ..., "by_header": [{"by":
+// "header.tenant", "groups": [...], ...}]}.
+Response show_cause(Context& context, const Call& call) {
+  return answer(200, context.reads.read([&](MysqlStore& store) {
+    Json json = to_json(find_cause(store, call));
+    json["by_header"] = Json::array();
+    Filter open;
+    open.cause = call.id;
+    open.states = {State::scheduled, State::publishing, State::awaiting, State::parked};
+    for (const std::string& header : context.index_headers)
+      json["by_header"].push_back(count_tasks(store, open, CountBy{"header", header}, kCountedByHeader));
+    return json;
+  }));
+}
+
+// It never changes.
+std::string queue_of_cause(Context& context, const Call& call) {
+  return context.reads.read([&](MysqlStore& store) { return find_cause(store, call).queue; });
+}
+
+Response change_cause(Context& context, const Call& call) {
+  Fields fields(*call.json);
+  CauseTriage triage;
+  if (const auto state = fields.text("state", kNameBytes)) {
+    triage.state = from_word<CauseState>(*state);
+    if (!triage.state) fields.wrong("state", std::string(kCauseStates));
+  }
+  triage.owner = fields.text("owner", kCauseOwnerBytes);
+  triage.note = fields.text("note", kCauseNoteBytes);
+  triage.link = fields.text("link", kCauseLinkBytes);
+  fields.check();
+  if (!triage.state && !triage.owner && !triage.note && !triage.link)
+    throw Problem(FieldErrors{{"state", "nothing to change: give state, owner, note or link"}});
+  if (!is_cause_id(call.id)) no_such_cause(call);
+  const auto cause =
+      context.reads.read_once([&](MysqlStore& store) { return store.triage(call.id, triage, call.who); });
+  if (!cause) no_such_cause(call);
+  return answer(200, to_json(*cause));
 }
 
 }  // namespace rung::api

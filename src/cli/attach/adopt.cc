@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "src/api/base/json.h"
+#include "src/api/base/message.h"
 #include "src/cli/attach/attach.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/options.h"

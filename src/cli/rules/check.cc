@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/api/base/message.h"
-#include "src/api/queues/rules.h"
+#include "src/api/queues/queues.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"

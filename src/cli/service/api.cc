@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/api/base/query.h"
+#include "src/api/base/message.h"
 #include "src/core/base/hex.h"
 #include "src/core/base/utf8.h"
 

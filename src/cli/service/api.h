@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "src/api/api.h"
-#include "src/api/base/json.h"
+#include "src/api/base/message.h"
 #include "src/config/config.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "src/api/base/fields.h"
+#include "src/api/base/message.h"
 #include "src/cli/service/api.h"
 #include "src/core/base/secret_file.h"
 #include "src/net/http_client.h"

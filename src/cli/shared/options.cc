@@ -12,7 +12,7 @@
 
 #include "levels/duration.h"
 #include "plugin/rabbitmq/topology/attachment.h"
-#include "src/api/tasks/filter.h"
+#include "src/api/tasks/tasks.h"
 #include "src/cli/shared/text.h"
 #include "src/config/document.h"
 #include "src/core/base/time.h"

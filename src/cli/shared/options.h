@@ -9,7 +9,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "src/api/base/query.h"
+#include "src/api/base/message.h"
 #include "src/cli/shared/command.h"
 
 namespace rung::cli {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "plugin/rabbitmq/topology/attachment.h"
-#include "src/api/queues/gates.h"
+#include "src/api/queues/queues.h"
 #include "src/cli/shared/text.h"
 #include "src/config/config.h"
 #include "src/core/base/hex.h"

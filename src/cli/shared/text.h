@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/api/base/json.h"
+#include "src/api/base/message.h"
 #include "src/core/base/time.h"
 
 namespace rung::cli {

@@ -3,7 +3,7 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/api/base/query.h"
+#include "src/api/base/message.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"

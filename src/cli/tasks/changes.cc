@@ -13,8 +13,7 @@
 #include <thread>
 
 #include "levels/duration.h"
-#include "src/api/tasks/filter.h"
-#include "src/api/tasks/views.h"
+#include "src/api/tasks/tasks.h"
 #include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"

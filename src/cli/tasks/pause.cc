@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/api/queues/gates.h"
+#include "src/api/queues/queues.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "src/api/base/fields.h"
+#include "src/api/base/message.h"
 #include "src/api/messages/messages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/options.h"

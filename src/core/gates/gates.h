@@ -1,5 +1,5 @@
 // What is known of a queue's gates, which of them is in force, and how they change: decided here for the flow
-// (src/bridge/flight/gates.h) and for people (src/api/queues/gates.h). The view retry_queues has the same
+// (src/bridge/flight/gates.h) and for people (src/api/queues/queues.h). The view retry_queues has the same
 // order in SQL; the contract of the stores compares them. Thread: values and pure functions.
 #pragma once
 

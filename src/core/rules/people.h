@@ -1,6 +1,6 @@
 // Who may do what over HTTP: a person's (or program's) token, role, and the queues that it may act on.
 // http.tokens_file of the config names them, or an identity provider (OidcOptions);
-// src/api/base/rights.h says which role an action needs. Thread: values; pure functions.
+// src/api/base/context.h says which role an action needs. Thread: values; pure functions.
 #pragma once
 
 #include <algorithm>

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/api/base/context.h"
 #include "src/api/base/message.h"
-#include "src/api/base/rights.h"
 #include "src/core/base/time.h"
 #include "src/core/message/identity.h"
 #include "src/core/rules/people.h"

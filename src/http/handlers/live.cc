@@ -1,7 +1,5 @@
 #include "src/http/handlers/live.h"
 
-#include <algorithm>
-
 #include "src/io/log.h"
 
 namespace rung::http {
@@ -58,11 +56,6 @@ void add(LiveChanges& to, const LiveChanges& other, const std::vector<TaskId>& w
   to.queues = to.queues || other.queues;
   to.new_tasks = to.new_tasks || other.new_tasks;
   to.more = to.more || other.more;
-}
-
-bool is_empty(const LiveChanges& changes) {
-  return changes.tasks.empty() && changes.bulks.empty() && !changes.causes && !changes.queues &&
-         !changes.new_tasks && !changes.more;
 }
 
 Json to_json(const LiveChanges& changes) {
@@ -126,7 +119,7 @@ std::optional<std::string> LiveFeed::take(View& view) {
   changes.more = std::exchange(view.missed, false) || unread > log_.size();
   for (std::size_t i = log_.size() - std::min(unread, log_.size()); i < log_.size(); ++i)
     add(changes, log_[i], view.watched);
-  if (!is_empty(changes)) write("changes", to_json(changes));
+  if (changes != LiveChanges{}) write("changes", to_json(changes));
   if (now < view.ping_at) return out;
   view.ping_at = now + kPing;
   write("ping", Json::object());

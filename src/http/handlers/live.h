@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "src/api/base/context.h"
 #include "src/api/base/message.h"
-#include "src/api/base/reads.h"
 #include "src/core/base/time.h"
 #include "src/store/tasks.h"
 
@@ -30,6 +30,7 @@ struct LiveChanges {
   std::set<std::int64_t> bulks = {};
   bool causes = false, queues = false, new_tasks = false;
   bool more = false;  // than these
+  bool operator==(const LiveChanges&) const = default;
 };
 
 class LiveFeed {

@@ -20,13 +20,9 @@
 #include <string>
 #include <string_view>
 
-#include "src/api/base/message.h"
 #include "src/http/server/server.h"
 
 namespace rung::http {
-
-using api::Request;
-using api::Response;
 
 class RequestReader {
  public:

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "src/api/tasks/views.h"
+#include "src/api/tasks/tasks.h"
 #include "tests/contract/store/by_hand.h"
 
 namespace rung::test {

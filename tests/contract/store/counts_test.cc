@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/api/base/reads.h"
+#include "src/api/base/context.h"
 #include "src/api/stats/stats.h"
 #include "src/store/store.h"
 #include "tests/contract/store/world.h"

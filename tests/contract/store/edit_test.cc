@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/messages/messages.h"
-#include "src/api/tasks/views.h"
+#include "src/api/tasks/tasks.h"
 #include "src/core/machine/by_hand.h"
 #include "tests/contract/store/world.h"
 

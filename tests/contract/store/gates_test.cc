@@ -1,12 +1,11 @@
 // Pauses by hand: what is kept, recorded and shown.
-#include "src/api/queues/gates.h"
-
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "src/api/api.h"
+#include "src/api/queues/queues.h"
 #include "tests/contract/store/gate_world.h"
 #include "tests/support/clock.h"
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/api/queues/rules.h"
+#include "src/api/queues/queues.h"
 
 namespace rung::api {
 namespace {

@@ -1,8 +1,8 @@
-#include "src/api/base/fields.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "src/api/base/message.h"
 
 namespace rung::api {
 namespace {

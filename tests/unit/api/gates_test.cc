@@ -1,5 +1,3 @@
-#include "src/api/queues/gates.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -7,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/api/queues/rules.h"
+#include "src/api/queues/queues.h"
 #include "src/core/base/time.h"
 
 namespace rung::api {

@@ -1,11 +1,10 @@
-#include "src/api/base/query.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "src/api/tasks/filter.h"
+#include "src/api/base/message.h"
+#include "src/api/tasks/tasks.h"
 
 namespace rung::api {
 namespace {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "src/api/base/context.h"
-#include "src/api/base/rights.h"
 #include "tests/support/clock.h"
 #include "tests/support/snapshot.h"
 

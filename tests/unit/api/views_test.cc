@@ -1,5 +1,3 @@
-#include "src/api/tasks/views.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "src/api/stats/stats.h"
+#include "src/api/tasks/tasks.h"
 
 namespace rung::api {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/api/tasks/views.h"
+#include "src/api/tasks/tasks.h"
 
 namespace rung::cli {
 namespace {

@@ -1,5 +1,7 @@
-// What holds back the tasks of a queue. Cheap, unlike the view retry_queues: counts no tasks. Thread: as the
-// store's.
+// What holds back the tasks of a queue: cheap, unlike the view retry_queues, for it counts no tasks. The
+// rules of a config (no addresses and no secrets), and what they would decide for a failure: `rung check
+// --explain`, POST /v1/simulate; decided by the state machine, as in the sidecar. Thread: as the store's;
+// pure functions.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "src/api/base/json.h"
+#include "src/api/base/message.h"
+#include "src/core/causes/fingerprint.h"
+#include "src/core/rules/failure_rules.h"
+#include "src/core/rules/policy.h"
 #include "src/core/task/task.h"
 #include "src/store/mysql/mysql_store.h"
 
@@ -24,8 +29,6 @@ std::vector<QueueGate> read_queues(MysqlStore& store);
 // waiting tasks, `most` in all. A page takes a queue that is missing for a flowing one.
 Json overview_queues(std::vector<QueueGate> gates, std::size_t most);
 
-// The gate that holds the queue back, without waiting and next_at; none: it flows.
-std::optional<QueueGate> gate_of(MysqlStore& store, const std::string& queue);
 // All queues that are held back.
 std::vector<QueueGate> gates_in_force(MysqlStore& store);
 // The gate that holds back this task; none: it does not wait for one, or is due only after its end.
@@ -41,5 +44,14 @@ std::string wrong_queue_name(const std::string& queue);
 // With the names of the columns of retry_queues, without waiting, next_due_at, parked and attached. None:
 // null.
 Json gate_json(const std::optional<QueueGate>& gate);
+
+Json config_json(const RuleBook& rules);
+// What applies to one queue: its entry (`entry`: its name, or the pattern that it matches; null: the
+// defaults), the delays of its ladder and its rules for failures.
+Json queue_config_json(const RuleBook& rules, const std::string& queue);
+
+// What POST /v1/simulate answers to this body, without the gate and the rates. Throws what is wrong with it.
+// `causes`: the config's, nullptr: it has none.
+Json explain_failure(const Json& failure, const RuleBook& rules, const CauseRules* causes = nullptr);
 
 }  // namespace rung::api
