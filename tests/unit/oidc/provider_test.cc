@@ -27,7 +27,9 @@ class FakeProvider {
   FakeProvider()
       : server_([this](const HttpScript::Request& request, std::size_t) {
           const std::lock_guard lock(mutex_);
-          return request.target == "/keys" ? keys_ : request.target == "/token" ? token_ : discovery_;
+          auto answer = request.target == "/keys" ? keys_ : request.target == "/token" ? token_ : discovery_;
+          answer.headers["Connection"] = "close";  // it serves one connection at a time
+          return answer;
         }) {
     discovery_.body = Json{{"issuer", issuer()},
                            {"jwks_uri", issuer() + "/keys"},
