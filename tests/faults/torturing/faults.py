@@ -236,10 +236,15 @@ class Faults:
     def alarm(self, strike):
         with self.hurt("alarm", "broker", f"{strike.stay:.1f} s"):
             try:
-                self.world.rabbit("set_vm_memory_high_watermark", "absolute", "10MB")
+                self.limit_memory("absolute", "10MB")
                 self.stay(strike)
             finally:
-                self.world.rabbit("set_vm_memory_high_watermark", "0.6")
+                self.limit_memory("0.6")
+
+    def limit_memory(self, *limit):
+        """Another strike may have just restarted the broker, which refuses this until it has booted."""
+        self.world.rabbit("await_startup")
+        self.world.rabbit("set_vm_memory_high_watermark", *limit)
 
     def rights(self, strike):
         """The broker takes every right from the sidecars' user; it asks again when a connection begins: all are cut."""
