@@ -1,4 +1,6 @@
-// Checks that involve several keys of broker, databases and groups, and files with their passwords.
+// Checks that involve several keys: of broker, databases and groups, files with their passwords; the section
+// http with its files, http.tokens_file among them (a YAML list of tokens; no message quotes one), and the
+// section api.
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +9,8 @@
 #include "src/config/load.h"
 #include "src/core/base/secret_file.h"
 #include "src/core/base/url.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/identity.h"
 
 namespace rung {
 
@@ -247,6 +251,259 @@ void complete(Load& load) {
   if (config.rules != nullptr) config.broker.error_queues = config.rules->error_queues_ptr();
   for (const QueueGroups::Group& group : config.groups.all)
     config.broker.group_prefixes.push_back(group.prefix);
+}
+
+namespace {
+
+constexpr std::size_t kMostTokens = 8, kMostPeople = 1000;
+constexpr std::size_t kShortestToken = 16, kLongestToken = 255;
+constexpr std::string_view kTokenForm = "{ name: alice, role: operator, token: \"...\" }";
+
+// It is sent in a header.
+bool is_visible(const std::string& text) {
+  return std::ranges::none_of(text, [](char c) { return c <= ' ' || c >= 0x7f; });
+}
+
+// Whether a [ stands outside of a class: for queues' names it would stand for itself, here it is more likely
+// an error.
+bool has_open_class(std::string_view pattern) {
+  for (std::size_t at = pattern.find('['); at != std::string_view::npos; at = pattern.find('[', at)) {
+    const std::size_t first = at + (pattern.substr(at + 1).starts_with('!') ? 2 : 1);
+    // A ] that comes first is a member of the class.
+    at = first < pattern.size() ? pattern.find(']', first + 1) : std::string_view::npos;
+    if (at == std::string_view::npos) return true;
+  }
+  return false;
+}
+
+Reader<QueuePattern> queue_pattern() {
+  return text(255)
+      .where(is_utf8, "expected a name or a pattern of 1 to 255 bytes of UTF-8")
+      .where([](const std::string& text) { return !has_open_class(text); },
+             "a [ without its ]: write [abc], or [[] for the character")
+      .to([](std::string text) { return QueuePattern(std::move(text)); });
+}
+
+Reader<std::string> person() {
+  return text(kLongestPersonName)
+      .where([](const std::string& text) { return std::ranges::all_of(text, is_person_name_char); },
+             "expected 1 to " + std::to_string(kLongestPersonName) + " letters, digits and . _ @ + -");
+}
+
+std::optional<Role> read_role(Value& v) {
+  v.secret = v.node.text.size() >= kShortestToken;  // it could be a token in the wrong place
+  return role()(v);
+}
+
+Reader<Sha256> token() {
+  const std::string advice = ": openssl rand -hex 32 makes one";
+  const std::string sizes = std::to_string(kShortestToken) + " to " + std::to_string(kLongestToken);
+  return text(kLongestToken)
+      .where([](const std::string& text) { return text.size() >= kShortestToken; },
+             "expected " + sizes + " characters" + advice)
+      .where(is_visible, "only visible ASCII characters are allowed" + advice)
+      .to([](const std::string& text) { return sha256(text); });
+}
+
+std::optional<Sha256> read_hash(Value& v) {
+  Sha256 out{};
+  if (v.node.invalid) return std::nullopt;
+  const auto bytes = from_hex_digits(v.node.text);
+  if (!bytes || bytes->size() != out.size())
+    return v.wrong("expected 64 hexadecimal digits: printf %s \"$TOKEN\" | sha256sum");
+  std::ranges::transform(*bytes, out.begin(), [](char c) { return static_cast<std::uint8_t>(c); });
+  return out;
+}
+
+const Table& tokens_table() {
+  using enum When;
+  static const Table table{{{"name", &Person::name, person(), "", start},
+                            {"role", &Person::role, own("role", read_role), "", start},
+                            {"queues", &Person::queues, queue_scope(), "", start},
+                            {"token", &PersonToken::digest, token(), "", secret},
+                            {"token_sha256", &PersonToken::digest, own("text", read_hash), "", secret}},
+                           {},
+                           kShortestToken - 1};
+  return table;
+}
+
+// `all`: the entries before it, `lines`: where each is, by token.
+void add_token(Node& item, std::vector<PersonToken>& all, std::map<Sha256, int>& lines, Problems& problems) {
+  const Mark mark = item.mark;
+  const auto before = problems.count();
+  const auto wrong = [&](const std::string& what) { problems.add(mark, what); };
+  if (item.kind != Node::Kind::map) return wrong("expected a token: " + std::string(kTokenForm));
+  Load load{problems};
+  load.root = std::move(item);
+  walk(load, tokens_table());
+  const Node& one = load.root;
+  if (!one.has("name")) wrong("name is missing: the audit records it with every change");
+  if (!one.has("role")) wrong("role is missing: write " + role().type);
+  if (one.has("token") == one.has("token_sha256"))
+    wrong(one.has("token") ? "write token or token_sha256, not both"
+                           : "token is missing: write token, or token_sha256 with its hash");
+  if (problems.count() != before) return;
+  PersonToken out;
+  fill(one, out);
+  fill(one, out.person);
+  const auto [same, is_new] = lines.emplace(out.digest, mark.line);
+  if (!is_new) wrong("the same token as in line " + std::to_string(same->second) + ": use different tokens");
+  const auto first = std::ranges::find_if(
+      all, [&](const PersonToken& other) { return other.person.name == out.person.name; });
+  const auto texts = [](const PersonToken& token) {
+    return token.person.queues == nullptr ? Texts() : token.person.queues->texts();
+  };
+  if (first != all.end() && (first->person.role != out.person.role || texts(*first) != texts(out)))
+    wrong(out.person.name + " has another role or other queues in line " +
+          std::to_string(lines.at(first->digest)) + ": tokens of one name are for one person");
+  all.push_back(std::move(out));
+}
+
+std::vector<PersonToken> read_tokens_file(const std::string& file, Load& load) {
+  std::vector<PersonToken> all;
+  const auto text = load.text_of(file, *load.root.find("http.tokens_file"));
+  if (!text) return all;
+  Problems own(file);
+  std::map<Sha256, int> lines;
+  if (auto root = parse_document(*text, own)) {
+    if (root->kind != Node::Kind::list || root->items.empty()) {
+      own.add(root->mark, "expected a list of tokens: - " + std::string(kTokenForm));
+    } else if (root->items.size() > kMostPeople) {
+      own.add(root->items[kMostPeople].mark,
+              "at most " + std::to_string(kMostPeople) + " tokens are allowed");
+    } else {
+      for (Node& item : root->items) add_token(item, all, lines, own);
+    }
+  }
+  load.problems.add_all(own);
+  return all;
+}
+
+// The file that the key names, if it is read.
+std::optional<std::string> file_at(std::string_view path, const Load& load) {
+  return load.reads_files_of(path) ? load.root.get<std::string>(path) : std::nullopt;
+}
+
+// The lines of that file; none after an error.
+Texts secrets_at(const std::string& path, const std::string& what, std::size_t most, Load& load) {
+  const auto file = file_at(path, load);
+  if (!file) return {};
+  auto lines = read_secret_lines(*file, what, most);
+  if (lines) return *std::move(lines);
+  load.problem(path, lines.error().message);
+  return {};
+}
+
+// One token a line: while they are changed, the old one and the new one are valid.
+Texts read_tokens(const std::string& path, Load& load) {
+  Texts all = secrets_at(path, "token", kMostTokens, load);
+  if (std::ranges::all_of(all, is_visible)) return all;
+  load.problem(path, "a token must contain only visible ASCII characters");
+  return {};
+}
+
+// All or nothing: a token is only checked as a whole.
+void complete_oidc(Load& load) {
+  OidcOptions& oidc = load.config.http.oidc;
+  if (!load.root.valid("http.oidc")) return;
+  for (const auto& [key, example] :
+       {std::pair{"issuer", "https://id.example.com/realms/main"}, std::pair{"client_id", "rung"},
+        std::pair{"roles_claim", "groups"}, std::pair{"map", "{ rung-admins: admin }"}}) {
+    if (!load.root.has("http.oidc." + std::string(key)))
+      load.problem("http.oidc", std::string(key) + " is missing: write " + key + ": " + example);
+  }
+  for (std::string& secret : secrets_at("http.oidc.client_secret_file", "secret", 1, load))
+    oidc.client_secret = std::move(secret);
+  if (load.root.has("http.oidc.ca") && oidc.issuer.starts_with("http://"))
+    load.problem("http.oidc.ca", "only valid with https://, but http.oidc.issuer uses http://");
+}
+
+void complete_listen(bool names_tokens, Load& load) {
+  const auto check = [&](const Node& around) {
+    const auto at = around.get<Url>("http.listen");
+    if (at && !names_tokens && !is_loopback(at->host))
+      load.wrong(around, "http.listen",
+                 "not a loopback address: set http.token_file, http.tokens_file or http.oidc, or listen on "
+                 "127.0.0.1");
+  };
+  check(load.root);
+  for (const auto& [key, group] : load.root.entries_at("groups")) {
+    check(group);
+    const auto own = key.text == load.config.groups.own ? group.get<Url>("http.listen") : std::nullopt;
+    if (own) load.config.http.listen = own;
+  }
+}
+
+}  // namespace
+
+Reader<Role> role() {
+  return choice(Texts(kWords<Role>.begin(), kWords<Role>.end())).to([](const std::string& word) {
+    return *from_word<Role>(word);
+  });
+}
+
+Reader<QueueScopePtr> queue_scope() {
+  const std::string wanted =
+      "a list of names, * matches any characters: [orders, \"billing.*\"]; leave it out for all queues";
+  return list_of("list of names", wanted, queue_pattern(), 100)
+      .where([](const auto& list) { return !list.empty(); }, "expected " + wanted)
+      .to([](std::vector<QueuePattern> all) -> QueueScopePtr {
+        return std::make_shared<const QueueScope>(std::move(all));
+      });
+}
+
+void complete_http(Load& load) {
+  HttpOptions& http = load.config.http;
+  const Node& root = load.root;
+  check_pair(load, "http");
+  http.tokens = read_tokens("http.token_file", load);
+  http.read_tokens = read_tokens("http.read_token_file", load);
+  if (const auto file = file_at("http.tokens_file", load)) http.people = read_tokens_file(*file, load);
+  for (const Texts* tokens : {&http.tokens, &http.read_tokens}) {
+    for (const std::string& token : *tokens) {
+      const auto same = std::ranges::find(http.people, sha256(token), &PersonToken::digest);
+      if (same != http.people.end())
+        load.problem("http.tokens_file",
+                     same->person.name +
+                         " has the same token as http.token_file or http.read_token_file: "
+                         "use different tokens");
+    }
+  }
+  complete_oidc(load);
+  // Whether any token may write.
+  const bool names_tokens =
+      root.has("http.token_file") || root.has("http.tokens_file") || root.has("http.oidc");
+  if (root.has("http.read_token_file") && !names_tokens)
+    load.problem("http.read_token_file",
+                 "requires http.token_file, http.tokens_file or http.oidc: otherwise everyone may write");
+  if (std::ranges::any_of(http.read_tokens,
+                          [&](const auto& one) { return std::ranges::count(http.tokens, one) > 0; }))
+    load.problem("http.read_token_file", "contains the same token as http.token_file: use different tokens");
+  complete_listen(names_tokens, load);
+}
+
+void complete_api(Load& load) {
+  const Node& root = load.root;
+  for (const auto& [key, value] : root.entries) {
+    if (key.text != "api")
+      load.problem(key.text, "a config with api has nothing else: remove it, or remove api");
+  }
+  if (!root.has("api.url"))
+    return load.problems.add(
+        root.mark_at("api"),
+        "api.url is missing: write api: { url: \"https://host:8025\", token_file: FILE }");
+  if (!root.valid("api.url")) return;
+  const auto url = parse_url(load.config.api.url);
+  if (url->scheme == "http" && root.has("api.ca")) load.problem("api.ca", "only with https://");
+  const bool in_clear = url->scheme == "http" && !is_loopback(url->host);
+  if (in_clear && root.has("api.token_file"))
+    load.problem("api.url",
+                 "http:// would send the token in plain text: use https:// (http:// only for this machine)");
+  else if (in_clear)
+    load.warn(root, "api.url", "http:// sends everything in plain text: use https://");
+  if (load.purpose != ConfigFor::check && load.purpose != ConfigFor::api &&
+      load.purpose != ConfigFor::reading)
+    load.problems.add(root.mark_at("api"), std::string(kOnlyApi));
 }
 
 }  // namespace confile

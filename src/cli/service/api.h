@@ -1,6 +1,5 @@
 // What commands ask for and change: requests to the API, answered by its handlers in this process over the
-// store of the config (local.cc), or by an instance over HTTP (api_client.cc). Thread: main's; every call can
-// block, with a bound.
+// store of the config, or by an instance over HTTP. Thread: main's; every call can block, with a bound.
 #pragma once
 
 #include <cstddef>
