@@ -64,7 +64,7 @@ std::string show_text(const Json& task, const Session& session, bool trace) {
   return facts_text(facts, session.now);
 }
 
-int show(const CLI::App& c) {
+int show_task(const CLI::App& c) {
   const bool raw = is_on(c, "--raw"), with_body = is_on(c, "--body");
   Session session;
   Json task = find_task(session, value_of(c, "ID"));
@@ -312,7 +312,7 @@ void add_show(CLI::App& app) {
                             "  rung show 249107395289088 --raw > body.bin\n"
                             "  rung show order-17                    by message-id: the newest task\n"
                             "  rung show 249107395289088 --json | jq .origin",
-                            show);
+                            show_task);
   add_text(c, "ID", "A retry-id or a message-id").required();
   CLI::Option& raw = add_flag(c, "--raw", "Print only the body, as raw bytes");
   add_flag(c, "--trace", "Show the whole last error, not its first line alone").excludes(&raw);
