@@ -35,7 +35,7 @@ TEST_F(Topology, ExchangesAndQueuesAreDeclaredDurableAndBound) {
   EXPECT_EQ(probe().take(options_.prefix + ".parked", 1).size(), 1U);
   EXPECT_EQ(probe().consumers(failed()), 1U);
   EXPECT_EQ(probe().consumers(options_.prefix + ".results"), 1U);
-  EXPECT_EQ(probe().consumers(options_.prefix + ".delay"), 0U);
+  EXPECT_EQ(probe().consumers(options_.prefix + ".delay"), 1U);
 }
 
 TEST_F(Topology, QuorumQueuesHaveADeliveryLimitThatNeverBites) {
