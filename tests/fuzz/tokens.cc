@@ -46,7 +46,7 @@ void claims(std::string_view text) {
   options.map = {{"g", {rung::Role::acts, nullptr}}};
   const auto bearer = rung::oidc::bearer_of(text, options, rung::EpochMs{1'800'000'000'000});
   if (!bearer) return hold_reason(bearer.error());
-  const std::string& name = bearer->person.name;
+  const std::string& name = bearer->name;
   hold(!name.empty() && name.size() <= rung::kLongestPersonName, "a name is bounded", name);
   for (const char c : name) hold(rung::is_person_name_char(c), "a name goes into the audit", name);
 }
