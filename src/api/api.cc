@@ -222,7 +222,7 @@ std::vector<int> problems_of(const Route& route, const Json& texts) {
   return statuses;
 }
 
-// What stands in place of {id}, {cause} or {queue}.
+// The parameter in the path, as OpenAPI describes it: {id}, {cause} or {queue}.
 Json path_params(std::string_view pattern) {
   const std::size_t from = pattern.find('{') + 1;
   if (from == 0) return Json::array();

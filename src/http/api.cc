@@ -122,7 +122,7 @@ struct SignedIn {
   std::string csrf;  // "" = without a cookie
 };
 
-// Who the request comes from; none: nobody has signed in, or the token is not valid any more.
+// The person who sends the request; none: not signed in, or the token is no longer valid.
 std::optional<SignedIn> signed_in(Network& network, const Request& request) {
   if (!network.access.needs_token()) return SignedIn{network.access.open_person(), ""};
   try {
@@ -172,7 +172,7 @@ Response sign_in(Context& context, const Call& call) {
   if (!token && fields.errors().empty())
     fields.wrong("token", "is missing: a token of http.tokens_file, or of the identity provider");
   fields.check();
-  if (!network.access.needs_token()) throw Problem(409, "this API needs no token: nobody has to sign in");
+  if (!network.access.needs_token()) throw Problem(409, "this API needs no token: there is no need to sign in");
   SignedIn who{network.access.bearer(*token), ""};
   network.sign_ins.close(network.sign_ins.cookies.get(Cookies::kSession, call.request));
   const std::string cookie = network.sign_ins.open(*token);

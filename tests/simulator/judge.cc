@@ -328,7 +328,7 @@ void Judge::judge_silence(const Facts& facts, const Task& task) {
   const BrokerServer::Queue* queue = server_ == nullptr ? nullptr : server_->queue(task.queue);
   const Us now = world_.events.now();
   if (task.state != State::succeeded || queue == nullptr) return;
-  // By a clock that steps back further than a counter's age, an earlier look is a later one for a while.
+  // After such a step back of the clock, a look made before it appears later than deliveries made after it.
   const bool stepped_back = std::ranges::any_of(steps_, [&](const auto& step) {
     return step.second < -15 * kSecond && now - step.first < kUntilMeasured;
   });

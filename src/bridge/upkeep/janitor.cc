@@ -51,9 +51,9 @@ constexpr Ms kReadingBehind{5000};  // an instance's reading of the database's c
 constexpr int kSilentPerShard = 300;
 constexpr Ms kLookTakes{30'000};                    // at most; then it is not awaited any more
 constexpr Ms kNoAnswerPause{30'000};                // the broker did not tell
-constexpr Ms kAnswersAgain{std::chrono::hours{1}};  // after that nobody expects an answer any more
-// Until the next look at a message that nobody has read: an eighth of the time since its delivery, but not
-// less than its silence. Each look writes its row.
+constexpr Ms kAnswersAgain{std::chrono::hours{1}};  // an answer this recent: wait for the next one
+// The pause before the next look at an unread message: an eighth of the time since its delivery, but not less
+// than its silence. Each look writes its row.
 constexpr Ms kReadPause{2000}, kLongestReadPause{std::chrono::minutes{10}};
 constexpr int kReadShare = 8;
 
@@ -221,7 +221,7 @@ std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queu
     if (!attached) return ends_now();
   }
   if (planted(Bug::silence_of_the_unread)) return ends_now();
-  if (known == nullptr || !known->reading) {  // nobody has ever counted what is in it
+  if (known == nullptr || !known->reading) {  // its messages have never been counted
     if (awaits_look && !missed.count) return std::nullopt;
     if (asks_again) return ends_later(now + kNoAnswerPause, {});
     verdict.unverified = verdict.unverified || can_look;

@@ -447,7 +447,7 @@ class BrokerCheck {
   }
 
   // Whether its retries can keep their routing key: the sidecar binds each queue to <prefix>.return on first
-  // use. And whether somebody reads them.
+  // use. Also checks that the queue has a consumer.
   void check_retries(const std::string& queue, Findings& out) {
     const std::string exchange = rabbit::return_exchange(config_.broker.prefix);
     const std::string name = "queue." + queue + ".routing_key";

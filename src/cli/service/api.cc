@@ -192,7 +192,7 @@ bool is_passing(int status) {
 }
 
 // How long to wait at least before the same request may have another answer; nullopt: for too long, or for
-// ever. An address where nobody has answered yet is probably wrong.
+// ever. An address that has never answered is probably wrong.
 std::optional<Ms> when_again(const net::HttpReply& reply, bool answered) {
   if (is_passing(reply.status)) return reply.retry_after;
   if (reply.status == 0 && reply.may_pass && answered) return Ms{0};
