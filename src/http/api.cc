@@ -172,7 +172,8 @@ Response sign_in(Context& context, const Call& call) {
   if (!token && fields.errors().empty())
     fields.wrong("token", "is missing: a token of http.tokens_file, or of the identity provider");
   fields.check();
-  if (!network.access.needs_token()) throw Problem(409, "this API needs no token: there is no need to sign in");
+  if (!network.access.needs_token())
+    throw Problem(409, "this API needs no token: there is no need to sign in");
   SignedIn who{network.access.bearer(*token), ""};
   network.sign_ins.close(network.sign_ins.cookies.get(Cookies::kSession, call.request));
   const std::string cookie = network.sign_ins.open(*token);
