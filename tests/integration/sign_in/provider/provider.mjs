@@ -2,7 +2,7 @@
 // usage: node provider.mjs PORT CALLBACK; needs oidc-provider (package-lock.json). SIGTERM ends it.
 // People: whoever logs in, with any password; `GROUPS` says who is in which groups. Clients: rung (people, by the
 // authorization code flow), ci and wiki (by client credentials).
-import { generateKeyPairSync, randomUUID } from 'node:crypto';
+import { createPrivateKey, generateKeyPairSync, randomUUID } from 'node:crypto';
 import Provider from 'oidc-provider';
 
 const port = Number(process.argv[2]);
@@ -10,9 +10,14 @@ const console_callback = process.argv[3];
 const issuer = `http://127.0.0.1:${port}`;
 const GROUPS = { alice: ['sre', 'everyone'], ci: ['deployers'], wiki: ['deployers'] };
 
+// By PEM: Node.js 20 deadlocks when the garbage collector frees the generator's job while its key is exported as JWK.
 function key(type, options, alg) {
-  const jwk = generateKeyPairSync(type, options).privateKey.export({ format: 'jwk' });
-  return { ...jwk, alg, use: 'sig', kid: randomUUID() };
+  const { privateKey } = generateKeyPairSync(type, {
+    ...options,
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  });
+  return { ...createPrivateKey(privateKey).export({ format: 'jwk' }), alg, use: 'sig', kid: randomUUID() };
 }
 
 const machine = (client_id) => ({
