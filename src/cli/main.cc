@@ -80,11 +80,8 @@ int main(int argc, char** argv) {
     app.footer(kFooter);
     rung::cli::add_program_options(app);
     using namespace rung::cli;  // NOLINT(google-build-using-namespace): its commands
-    for (const auto& add :
-         {add_run,      add_check,    add_migrate, add_adopt,       add_attach,    add_detach,
-          add_attached, add_dialects, add_doctor,  add_list,        add_show,      add_history,
-          add_audit,    add_submit,   add_changes, add_edit,        add_bulk,      add_causes,
-          add_pause,    add_stats,    add_nodes,   add_healthcheck, add_completion})
+    for (const auto& add : {add_run, add_check, add_attach, add_doctor, add_list, add_submit, add_changes,
+                            add_bulk, add_causes, add_pause, add_stats, add_completion})
       add(app);
     // For tools of the source tree: /openapi.json without a sidecar.
     app.add_subcommand("__openapi")->group("")->callback([] {

@@ -606,8 +606,16 @@ std::map<std::string, std::vector<std::string>> matched_queues(const Config& con
   return matched;
 }
 
+Sides look_at_both(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker) {
+  Sides sides{look_at_ownership(store), {}, {}};
+  // Without an id no mark can be ours.
+  sides.report = need(probe.owner(broker, {sides.is_new() ? "none" : sides.ownership.database, false}));
+  for (const NodeRow& node : store.live_nodes()) sides.instances.push_back(node.name);
+  return sides;
+}
+
 void add_attach(CLI::App& app) {
-  CLI::App& c = add_command(
+  CLI::App& attached = add_command(
       app, "attach", "Sends the dead letters of queues to the sidecar",
       "Examples:\n"
       "  rung attach orders invoices\n"
@@ -618,11 +626,9 @@ void add_attach(CLI::App& app) {
       "--pattern and --all skip Rung's own queues, amq.* and queues whose dead letters go elsewhere.\n"
       "Uses the management API (broker.management, or port 15672). The user needs the tag policymaker.",
       [](const CLI::App& command) { return run(command, false); }, Takes::json);
-  add_selection(c, "Instead of names: all queues of the virtual host");
-}
+  add_selection(attached, "Instead of names: all queues of the virtual host");
 
-void add_detach(CLI::App& app) {
-  CLI::App& c = add_command(
+  CLI::App& detached = add_command(
       app, "detach", "Undoes rung attach: removes the policies that it created",
       "Examples:\n"
       "  rung detach orders\n"
@@ -632,30 +638,18 @@ void add_detach(CLI::App& app) {
       "says how to detach it. If tasks are under way it asks first, or refuses without a terminal: their\n"
       "failures would be lost.",
       [](const CLI::App& command) { return run(command, true); }, Takes::json);
-  add_selection(c, "Instead of names: all queues that are attached");
-  add_flag(c, "--force", "Detach although tasks are under way, or the database is away");
-}
+  add_selection(detached, "Instead of names: all queues that are attached");
+  add_flag(detached, "--force", "Detach although tasks are under way, or the database is away");
 
-void add_attached(CLI::App& app) {
-  CLI::App& c = add_command(app, "attached", "Lists attached queues, and why others are not attached",
-                            "Examples:\n"
-                            "  rung attached\n"
-                            "  rung attached orders --json\n"
-                            "Uses the management API; the database is not needed.",
-                            list_attached, Takes::json);
-  add_words(c, "QUEUE", "Only these queues");
-}
+  CLI::App& list = add_command(app, "attached", "Lists attached queues, and why others are not attached",
+                               "Examples:\n"
+                               "  rung attached\n"
+                               "  rung attached orders --json\n"
+                               "Uses the management API; the database is not needed.",
+                               list_attached, Takes::json);
+  add_words(list, "QUEUE", "Only these queues");
 
-Sides look_at_both(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker) {
-  Sides sides{look_at_ownership(store), {}, {}};
-  // Without an id no mark can be ours.
-  sides.report = need(probe.owner(broker, {sides.is_new() ? "none" : sides.ownership.database, false}));
-  for (const NodeRow& node : store.live_nodes()) sides.instances.push_back(node.name);
-  return sides;
-}
-
-void add_adopt(CLI::App& app) {
-  CLI::App& c =
+  CLI::App& adopted =
       add_command(app, "adopt", "Says that this database serves this broker from now on",
                   "Examples:\n"
                   "  rung adopt                       what both sides remember, and whether they fit\n"
@@ -664,7 +658,7 @@ void add_adopt(CLI::App& app) {
                   "database. First make\n"
                   "sure that nothing else serves the broker or the database (docs/operations.md).",
                   adopt, Takes::json);
-  add_flag(c, "-y,--yes", "Change both sides; without it, only show them");
+  add_flag(adopted, "-y,--yes", "Change both sides; without it, only show them");
 }
 
 }  // namespace rung::cli

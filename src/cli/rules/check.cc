@@ -170,17 +170,15 @@ void add_check(CLI::App& app) {
                "Print what would happen to a failure, which rule decides, and the text of its cause")
           .needs("--queue");
   for (const Field& field : kFailure) c.get_option(flag_of(field))->needs(with);
-}
 
-void add_dialects(CLI::App& app) {
-  CLI::App& c =
+  CLI::App& list =
       add_command(app, "dialects", "Lists the dialects of error queues: how frameworks describe failures",
                   "Examples:\n"
                   "  rung dialects\n"
                   "  rung dialects masstransit     notes, removed headers, and where the facts come from\n"
                   "Needs no servers. With a config, its own dialects (dialects:) are listed too.",
                   dialects, Takes::json);
-  add_text(c, "NAME", "One dialect");
+  add_text(list, "NAME", "One dialect");
 }
 
 }  // namespace rung::cli

@@ -1,4 +1,4 @@
-// rung run, healthcheck, migrate.
+// rung run, migrate, healthcheck.
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <memory>
@@ -69,9 +69,13 @@ void add_run(CLI::App& app) {
         return sidecar::run(path, group_choice());
       },
       Takes::config);
-}
+  add_command(
+      app, "migrate", "Creates the tables and views",
+      "Examples:\n"
+      "  rung migrate -c rung.yaml\n"
+      "Safe to repeat and to run concurrently. `rung run` migrates on its own unless store.migrate is false.",
+      migrate, Takes::json);
 
-void add_healthcheck(CLI::App& app) {
   static constexpr Field kTimeout{"timeout", Is::duration, "DURATION",
                                   "Give up after this long (default: 3s)"};
   CLI::App& c =
@@ -84,15 +88,6 @@ void add_healthcheck(CLI::App& app) {
                   healthcheck, Takes::json);
   add_flag(c, "--live", "Ask /healthz instead of /readyz");
   add_fields(c, {&kTimeout, 1});
-}
-
-void add_migrate(CLI::App& app) {
-  add_command(
-      app, "migrate", "Creates the tables and views",
-      "Examples:\n"
-      "  rung migrate -c rung.yaml\n"
-      "Safe to repeat and to run concurrently. `rung run` migrates on its own unless store.migrate is false.",
-      migrate, Takes::json);
 }
 
 }  // namespace rung::cli

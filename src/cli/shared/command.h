@@ -122,29 +122,18 @@ int complete(CLI::App& app, const std::vector<std::string>& words);
 // `what`: the parser's own message.
 std::string explain_mistake(const CLI::App& app, const std::string& what);
 
-// Each adds its commands to the program.
-void add_run(CLI::App& app);
-void add_check(CLI::App& app);
-void add_migrate(CLI::App& app);
-void add_adopt(CLI::App& app);
-void add_attach(CLI::App& app);
-void add_detach(CLI::App& app);
-void add_attached(CLI::App& app);
-void add_dialects(CLI::App& app);
+// Each adds the commands of its source to the program.
+void add_run(CLI::App& app);     // run, migrate, healthcheck
+void add_check(CLI::App& app);   // check, dialects
+void add_attach(CLI::App& app);  // attach, detach, attached, adopt
 void add_doctor(CLI::App& app);
-void add_list(CLI::App& app);
-void add_show(CLI::App& app);
-void add_history(CLI::App& app);
-void add_audit(CLI::App& app);
-void add_submit(CLI::App& app);
+void add_list(CLI::App& app);     // list, show, history, audit
+void add_submit(CLI::App& app);   // submit, edit
 void add_changes(CLI::App& app);  // cancel, discard, reschedule, fire, retry, redrive, finish
-void add_edit(CLI::App& app);
 void add_bulk(CLI::App& app);
 void add_causes(CLI::App& app);
 void add_pause(CLI::App& app);  // pause, resume, queues
-void add_stats(CLI::App& app);
-void add_nodes(CLI::App& app);
-void add_healthcheck(CLI::App& app);
+void add_stats(CLI::App& app);  // stats, nodes
 void add_completion(CLI::App& app);
 
 }  // namespace rung::cli

@@ -207,10 +207,8 @@ void add_stats(CLI::App& app) {
       });
   add_fields(c, {&kMaxOverdue, 1});
   add_watch(c);
-}
 
-void add_nodes(CLI::App& app) {
-  CLI::App& c = add_command(
+  CLI::App& nodes = add_command(
       app, "nodes", "Shows which node owns which shards, and their overdue tasks",
       "Examples:\n"
       "  rung nodes\n"
@@ -221,8 +219,8 @@ void add_nodes(CLI::App& app) {
         const bool ended = is_on(command, "--include-ended");
         return open_and_draw(command, [&](Session& session) { return show_nodes(session, ended); });
       });
-  add_flag(c, "--include-ended,--all", "Include nodes that ended over a day ago");
-  add_watch(c);
+  add_flag(nodes, "--include-ended,--all", "Include nodes that ended over a day ago");
+  add_watch(nodes);
 }
 
 }  // namespace rung::cli

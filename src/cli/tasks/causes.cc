@@ -113,7 +113,34 @@ CLI::App& add_triage(CLI::App& causes, const std::string& name, const char* summ
   return c;
 }
 
-void add_triage(CLI::App& causes) {
+}  // namespace
+
+void add_causes(CLI::App& app) {
+  const std::vector<Field> fields = params_of("listCauses", {"with_tasks"});
+  CLI::App& causes =
+      add_command(app, "causes", "Lists failures by cause: what fails, why, and how often",
+                  "Examples:\n"
+                  "  rung causes                                what fails now, the most tasks first\n"
+                  "  rung causes --queue orders --state new,regressed\n"
+                  "  rung causes 9f2c41d07ab3                   one of them\n"
+                  "  rung list --cause 9f2c41d07ab3             the tasks of a cause\n"
+                  "  rung redrive --cause 9f2c41d07ab3          try them again\n"
+                  "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
+                  "the like have one\n"
+                  "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.",
+                  [fields](const CLI::App& command) {
+                    const std::string cause = value_of(command, "CAUSE");
+                    if (!cause.empty()) return show_cause(cause);
+                    return open_and_draw(
+                        command, [&](Session& session) { return show_causes(session, command, fields); });
+                  });
+  add_text(causes, "CAUSE", "Show only this one, with its tasks by each of index_headers");
+  add_fields(causes, fields);
+  add_flag(causes, "--include-ended,--all", "Include causes of which no task is under way or parked");
+  add_page(causes, 20);
+  add_watch(causes);
+  causes.require_subcommand(0, 1);
+
   CLI::App& note =
       add_triage(causes, "note", "Says what a cause is, for the other users",
                  "Example:\n"
@@ -152,36 +179,6 @@ void add_triage(CLI::App& causes) {
              "When its last task has ended, it is resolved by itself. If it fails again, it has\n"
              "regressed, and an alert fires.",
              {&kNote, 1}, set_to(CauseState::resolved));
-}
-
-}  // namespace
-
-void add_causes(CLI::App& app) {
-  const std::vector<Field> fields = params_of("listCauses", {"with_tasks"});
-  CLI::App& c =
-      add_command(app, "causes", "Lists failures by cause: what fails, why, and how often",
-                  "Examples:\n"
-                  "  rung causes                                what fails now, the most tasks first\n"
-                  "  rung causes --queue orders --state new,regressed\n"
-                  "  rung causes 9f2c41d07ab3                   one of them\n"
-                  "  rung list --cause 9f2c41d07ab3             the tasks of a cause\n"
-                  "  rung redrive --cause 9f2c41d07ab3          try them again\n"
-                  "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
-                  "the like have one\n"
-                  "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.",
-                  [fields](const CLI::App& command) {
-                    const std::string cause = value_of(command, "CAUSE");
-                    if (!cause.empty()) return show_cause(cause);
-                    return open_and_draw(
-                        command, [&](Session& session) { return show_causes(session, command, fields); });
-                  });
-  add_text(c, "CAUSE", "Show only this one, with its tasks by each of index_headers");
-  add_fields(c, fields);
-  add_flag(c, "--include-ended,--all", "Include causes of which no task is under way or parked");
-  add_page(c, 20);
-  add_watch(c);
-  c.require_subcommand(0, 1);
-  add_triage(c);
 }
 
 }  // namespace rung::cli

@@ -499,75 +499,12 @@ int redrive(const CLI::App& c) {
   return change_any(c, kRedrive, {"redrive"}, BulkAction::redrive, elsewhere);
 }
 
-void add_redrive(CLI::App& app) {
-  CLI::App& c = add_change(
-      app, "redrive", "Sends tasks now: parked ones and presumed successes start again at level 1",
-      "Examples:\n"
-      "  rung redrive 249107395289088\n"
-      "  rung redrive --queue orders --error timeout          parked tasks, by a filter\n"
-      "  rung redrive --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n"
-      "  rung redrive --cause 9f2c41d07ab3 --careful\n"
-      "  rung redrive --cause 9f2c41d07ab3 --canary 10 --watch 2m --ramp --rate 100 --stop-on-failures "
-      "5%\n"
-      "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
-      "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new\n"
-      "A presumed success can be sent again, too; a reported one only with --include-reported.",
-      kRedrive, BulkAction::redrive, redrive);
-  c.alias("retry");
-  add_fields(c, kTarget, "Where to");
-  c.get_option("--to-queue")->excludes("--to-exchange")->excludes("--to-routing-key");
-  c.get_option("--include-replaced")->needs("ID");
-}
-
-void add_reschedule(CLI::App& app) {
-  static constexpr Field kWhen[] = {
-      {"delay", Is::duration, "DURATION", "Due after this time"},
-      {"at", Is::future, "TIME", "Due at this time (UTC unless it has an offset)"},
-      kReason};
-  CLI::App& c = add_change(app, "reschedule", "Changes the due time of scheduled tasks",
-                           "Examples:\n"
-                           "  rung reschedule 249107395289088 --delay 2h\n"
-                           "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
-                           {&kReason, 1}, std::nullopt, [](const CLI::App& command) {
-                             const bool safe = command.count("--delay") == 0;
-                             return change_by_ids(command, kWhen, {"reschedule", Json::object(), safe});
-                           });
-  CLI::Option_group& when = *c.add_option_group("when");
-  add_fields(when, std::span(kWhen).first(2));
-  when.require_option(1);
-}
-
 int finish(const CLI::App& c) {
   const bool succeeded = c.count("--succeeded") > 0;
   return change_any(
       c, kFinish,
       {"finish", {{"result", succeeded ? "succeeded" : "failed"}}, succeeded || c.count("--attempt") > 0},
       succeeded ? BulkAction::succeed : BulkAction::fail);
-}
-
-void add_finish(CLI::App& app) {
-  CLI::App& c = add_change(
-      app, "finish", "Reports the result of an attempt on behalf of a consumer",
-      "Examples:\n"
-      "  rung finish 249107395289088 --succeeded\n"
-      "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
-      "  rung finish 249107395289088 --failed --attempt 2      safe to repeat: fails attempt 2 only\n"
-      "  rung finish --queue orders --outcome-unknown --succeeded --reason \"counted in the shop\"\n"
-      "A success ends the task; a failure moves it to the next level, also after a presumed success (after "
-      "a\n"
-      "reported one only with --include-reported). An attempt that is being published can "
-      "only\n"
-      "be finished after the broker's confirm; the command waits up to 2 s for it.\n"
-      "With a filter and no --state: only deliveries whose silence is held open.",
-      kFinish, BulkAction::fail, finish);
-  CLI::Option_group& how = *c.add_option_group("how");
-  CLI::Option& succeeded = *add_flag(how, "--succeeded", "The attempt succeeded").disable_flag_override();
-  add_flag(how, "--failed", "The attempt failed: next level, or parked").disable_flag_override();
-  how.require_option(1);
-  for (const char* of_failure : {"--error", "--include-reported"})
-    succeeded.excludes(c.get_option(of_failure));
-  // With a filter, --reason is the error text, too.
-  for (const char* of_one : {"--error", "--attempt", "--executor"}) c.get_option(of_one)->needs("ID");
 }
 
 // ---------------------------------------------------------------------------------------------- rung bulk
@@ -651,14 +588,70 @@ void add_changes(CLI::App& app) {
              "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
              "A discarded task keeps its history until `retention` deletes it.",
              kReasonToo);
-  add_reschedule(app);
+
+  static constexpr Field kWhen[] = {
+      {"delay", Is::duration, "DURATION", "Due after this time"},
+      {"at", Is::future, "TIME", "Due at this time (UTC unless it has an offset)"},
+      kReason};
+  CLI::App& rescheduled =
+      add_change(app, "reschedule", "Changes the due time of scheduled tasks",
+                 "Examples:\n"
+                 "  rung reschedule 249107395289088 --delay 2h\n"
+                 "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
+                 {&kReason, 1}, std::nullopt, [](const CLI::App& command) {
+                   const bool safe = command.count("--delay") == 0;
+                   return change_by_ids(command, kWhen, {"reschedule", Json::object(), safe});
+                 });
+  CLI::Option_group& when = *rescheduled.add_option_group("when");
+  add_fields(when, std::span(kWhen).first(2));
+  when.require_option(1);
+
   add_action(app, BulkAction::fire, "Sends scheduled tasks now",
              "Examples:\n"
              "  rung fire 249107395289088\n"
              "  rung fire --queue orders --rate 50 --yes",
              kReason);
-  add_redrive(app);
-  add_finish(app);
+
+  CLI::App& redriven = add_change(
+      app, "redrive", "Sends tasks now: parked ones and presumed successes start again at level 1",
+      "Examples:\n"
+      "  rung redrive 249107395289088\n"
+      "  rung redrive --queue orders --error timeout          parked tasks, by a filter\n"
+      "  rung redrive --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n"
+      "  rung redrive --cause 9f2c41d07ab3 --careful\n"
+      "  rung redrive --cause 9f2c41d07ab3 --canary 10 --watch 2m --ramp --rate 100 --stop-on-failures "
+      "5%\n"
+      "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
+      "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new\n"
+      "A presumed success can be sent again, too; a reported one only with --include-reported.",
+      kRedrive, BulkAction::redrive, redrive);
+  redriven.alias("retry");
+  add_fields(redriven, kTarget, "Where to");
+  redriven.get_option("--to-queue")->excludes("--to-exchange")->excludes("--to-routing-key");
+  redriven.get_option("--include-replaced")->needs("ID");
+
+  CLI::App& finished = add_change(
+      app, "finish", "Reports the result of an attempt on behalf of a consumer",
+      "Examples:\n"
+      "  rung finish 249107395289088 --succeeded\n"
+      "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
+      "  rung finish 249107395289088 --failed --attempt 2      safe to repeat: fails attempt 2 only\n"
+      "  rung finish --queue orders --outcome-unknown --succeeded --reason \"counted in the shop\"\n"
+      "A success ends the task; a failure moves it to the next level, also after a presumed success (after "
+      "a\n"
+      "reported one only with --include-reported). An attempt that is being published can "
+      "only\n"
+      "be finished after the broker's confirm; the command waits up to 2 s for it.\n"
+      "With a filter and no --state: only deliveries whose silence is held open.",
+      kFinish, BulkAction::fail, finish);
+  CLI::Option_group& how = *finished.add_option_group("how");
+  CLI::Option& succeeded = *add_flag(how, "--succeeded", "The attempt succeeded").disable_flag_override();
+  add_flag(how, "--failed", "The attempt failed: next level, or parked").disable_flag_override();
+  how.require_option(1);
+  for (const char* of_failure : {"--error", "--include-reported"})
+    succeeded.excludes(finished.get_option(of_failure));
+  // With a filter, --reason is the error text, too.
+  for (const char* of_one : {"--error", "--attempt", "--executor"}) finished.get_option(of_one)->needs("ID");
 }
 
 void add_bulk(CLI::App& app) {

@@ -95,20 +95,6 @@ int show_queues(Session& session) {
                       [&](const Json& page) { return queues_table(part_of(page, "queues"), session.now); });
 }
 
-void add_queues(CLI::App& app) {
-  CLI::App& c = add_command(
-      app, "queues", "Lists the queues that have open tasks, are held back or attached",
-      "Examples:\n"
-      "  rung queues\n"
-      "  rung queues --json | jq '.queues[] | select(.state == \"paused\")'\n"
-      "STATE says what holds the queue back: a pause, its window, its breaker, or its rate.\n"
-      "ATTACHED: whether the sidecars see that its dead letters come here; - is a queue that never was.\n"
-      "REASON also says if deliveries wait in a queue that has no consumer.\n"
-      "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
-      [](const CLI::App& command) { return open_and_draw(command, show_queues); });
-  add_watch(c);
-}
-
 }  // namespace
 
 void add_pause(CLI::App& app) {
@@ -135,7 +121,17 @@ void add_pause(CLI::App& app) {
   add_text(again, "QUEUE", "The queue").required();
   add_fields(again, kResume);
 
-  add_queues(app);
+  CLI::App& queues = add_command(
+      app, "queues", "Lists the queues that have open tasks, are held back or attached",
+      "Examples:\n"
+      "  rung queues\n"
+      "  rung queues --json | jq '.queues[] | select(.state == \"paused\")'\n"
+      "STATE says what holds the queue back: a pause, its window, its breaker, or its rate.\n"
+      "ATTACHED: whether the sidecars see that its dead letters come here; - is a queue that never was.\n"
+      "REASON also says if deliveries wait in a queue that has no consumer.\n"
+      "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
+      [](const CLI::App& command) { return open_and_draw(command, show_queues); });
+  add_watch(queues);
 }
 
 }  // namespace rung::cli

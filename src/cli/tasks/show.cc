@@ -305,52 +305,9 @@ int print_count(Session& session, const CLI::App& c, std::span<const Field> fiel
 
 }  // namespace
 
-void add_show(CLI::App& app) {
-  CLI::App& c = add_command(app, "show", "Shows one task in detail",
-                            "Examples:\n"
-                            "  rung show 249107395289088\n"
-                            "  rung show 249107395289088 --raw > body.bin\n"
-                            "  rung show order-17                    by message-id: the newest task\n"
-                            "  rung show 249107395289088 --json | jq .origin",
-                            show_task);
-  add_text(c, "ID", "A retry-id or a message-id").required();
-  CLI::Option& raw = add_flag(c, "--raw", "Print only the body, as raw bytes");
-  add_flag(c, "--trace", "Show the whole last error, not its first line alone").excludes(&raw);
-  add_flag(c, "--body", "Include the body; control characters are escaped").excludes(&raw);
-}
-
-void add_history(CLI::App& app) {
-  CLI::App& c = add_command(
-      app, "history",
-      "Shows the history of a task: every attempt, every change by hand, and what happens next",
-      "Examples:\n"
-      "  rung history 249107395289088\n"
-      "  rung history order-17                 by message-id: the newest task\n"
-      "LATE: delay between the due time and the publish. AFTER: time until the consumer's result.",
-      history);
-  add_text(c, "ID", "A retry-id or a message-id").required();
-}
-
-void add_audit(CLI::App& app) {
-  const std::vector<Field> fields = params_of("listAudit");
-  CLI::App& c = add_command(
-      app, "audit", "Lists manual changes of a task, or of all, newest first: when, by whom, and what",
-      "Examples:\n"
-      "  rung audit 249107395289088\n"
-      "  rung audit order-17                   by message-id: the newest task\n"
-      "  rung audit --since 24h                of all tasks and queues\n"
-      "  rung audit --queue orders --action redrive --who alice\n"
-      "  rung audit --bulk 7                   what it did to each task\n"
-      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
-      [fields](const CLI::App& command) { return audit(command, fields); });
-  add_text(c, "ID", "A retry-id or a message-id; without one all changes are listed");
-  add_fields(c, fields);
-  add_page(c);
-}
-
 void add_list(CLI::App& app) {
-  const std::vector<Field> fields = params_of("listTasks", {"count", "by"});
-  CLI::App& c = add_command(
+  const std::vector<Field> filter = params_of("listTasks", {"count", "by"});
+  CLI::App& list = add_command(
       app, "list", "Lists tasks, newest first",
       "Examples:\n"
       "  rung list --state parked --queue orders\n"
@@ -360,18 +317,55 @@ void add_list(CLI::App& app) {
       "  rung list --sort due --watch          refreshed every 2 s\n"
       "  rung list --all-pages --json | jq -r '.tasks[].retry_id'\n"
       "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
-      [fields](const CLI::App& command) {
+      [filter](const CLI::App& command) {
         const auto print_tasks = is_on(command, "--count") ? print_count : print_pages;
         return open_and_draw(command, [&](Session& session) {
-          return print_tasks(session, command, fields, value_of(command, "--queue"));
+          return print_tasks(session, command, filter, value_of(command, "--queue"));
         });
       });
-  add_fields(c, fields, "Which tasks");
-  add_page(c);
-  CLI::Option* all = add_flag(c, "--all-pages,--all", "All pages").excludes("--limit");
-  CLI::Option* count = add_flag(c, "--count", "Print only the number of tasks").excludes(all);
-  add_count_by(c)->needs(count);
-  add_watch(c)->excludes(all)->excludes("--count");
+  add_fields(list, filter, "Which tasks");
+  add_page(list);
+  CLI::Option* all = add_flag(list, "--all-pages,--all", "All pages").excludes("--limit");
+  CLI::Option* count = add_flag(list, "--count", "Print only the number of tasks").excludes(all);
+  add_count_by(list)->needs(count);
+  add_watch(list)->excludes(all)->excludes("--count");
+
+  CLI::App& show = add_command(app, "show", "Shows one task in detail",
+                               "Examples:\n"
+                               "  rung show 249107395289088\n"
+                               "  rung show 249107395289088 --raw > body.bin\n"
+                               "  rung show order-17                    by message-id: the newest task\n"
+                               "  rung show 249107395289088 --json | jq .origin",
+                               show_task);
+  add_text(show, "ID", "A retry-id or a message-id").required();
+  CLI::Option& raw = add_flag(show, "--raw", "Print only the body, as raw bytes");
+  add_flag(show, "--trace", "Show the whole last error, not its first line alone").excludes(&raw);
+  add_flag(show, "--body", "Include the body; control characters are escaped").excludes(&raw);
+
+  CLI::App& attempts = add_command(
+      app, "history",
+      "Shows the history of a task: every attempt, every change by hand, and what happens next",
+      "Examples:\n"
+      "  rung history 249107395289088\n"
+      "  rung history order-17                 by message-id: the newest task\n"
+      "LATE: delay between the due time and the publish. AFTER: time until the consumer's result.",
+      history);
+  add_text(attempts, "ID", "A retry-id or a message-id").required();
+
+  const std::vector<Field> fields = params_of("listAudit");
+  CLI::App& changes = add_command(
+      app, "audit", "Lists manual changes of a task, or of all, newest first: when, by whom, and what",
+      "Examples:\n"
+      "  rung audit 249107395289088\n"
+      "  rung audit order-17                   by message-id: the newest task\n"
+      "  rung audit --since 24h                of all tasks and queues\n"
+      "  rung audit --queue orders --action redrive --who alice\n"
+      "  rung audit --bulk 7                   what it did to each task\n"
+      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
+      [fields](const CLI::App& command) { return audit(command, fields); });
+  add_text(changes, "ID", "A retry-id or a message-id; without one all changes are listed");
+  add_fields(changes, fields);
+  add_page(changes);
 }
 
 }  // namespace rung::cli

@@ -337,10 +337,8 @@ void add_submit(CLI::App& app) {
   add_text(c, "--jsonl", "Submit many tasks: one JSON object per line; - is stdin", "FILE")
       .excludes(&body)
       ->excludes("--file");
-}
 
-void add_edit(CLI::App& app) {
-  CLI::App& c = add_command(
+  CLI::App& anew = add_command(
       app, "edit", "Sends a parked task again with another body or other headers, as a new task",
       "Examples:\n"
       "  rung edit 249107395289088 --body fixed.json --reason \"city was missing\"\n"
@@ -351,10 +349,10 @@ void add_edit(CLI::App& app) {
       "redriven.\n"
       "Repeating an edit returns the same new task. Properties stay as they are; a JSON body is checked.",
       edit);
-  add_text(c, "ID", "A retry-id or message-id, as listed by rung list").required();
-  add_text(c, "--body", "The new body is in this file; - is stdin", "FILE");
-  add_fields(c, kEdit);
-  add_flag(c, "-y,--yes", "Do not ask for confirmation on a terminal");
+  add_text(anew, "ID", "A retry-id or message-id, as listed by rung list").required();
+  add_text(anew, "--body", "The new body is in this file; - is stdin", "FILE");
+  add_fields(anew, kEdit);
+  add_flag(anew, "-y,--yes", "Do not ask for confirmation on a terminal");
 }
 
 }  // namespace rung::cli
