@@ -1,5 +1,7 @@
 #include "src/api/base/message.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -367,15 +369,12 @@ void read_target(std::string_view target, Request& request) {
       path.find("%2f") != std::string_view::npos || path.find("%2F") != std::string_view::npos;
   request.path = path.empty() ? "/" : path;
   if (!request.has_encoded_slash) request.path = percent_decode(request.path).value_or(request.path);
-  std::string_view query = target.substr(std::min(question + 1, target.size()));
-  while (!query.empty()) {
-    const std::size_t end = std::min(query.find('&'), query.size());
-    const std::string_view pair = query.substr(0, end);
-    query.remove_prefix(std::min(end + 1, query.size()));
-    if (pair.empty()) continue;
-    const std::size_t equals = std::min(pair.find('='), pair.size());
-    auto name = percent_decode(pair.substr(0, equals), true);
-    auto value = percent_decode(pair.substr(std::min(equals + 1, pair.size())), true);
+  static const RE2 pair("&*(?:([^&=]+)=?|=)([^&]*)&*", RE2::Latin1);
+  const std::string_view query = target.substr(std::min(question + 1, target.size()));
+  std::string written_name, written_value;
+  for (re2::StringPiece rest(query.data(), query.size());
+       RE2::Consume(&rest, pair, &written_name, &written_value);) {
+    auto name = percent_decode(written_name, true), value = percent_decode(written_value, true);
     if (!name || !value)
       throw Problem(400, "invalid percent-encoding in the query: a % is followed by two hexadecimal digits");
     request.query.emplace_back(*std::move(name), *std::move(value));
@@ -388,32 +387,14 @@ std::string decode_segment(std::string_view segment, const Request& request) {
 }
 
 bool is_host(std::string_view text) {
-  constexpr std::string_view kOthers = "-._~";
-  const bool bracket = text.starts_with('[');
-  const std::size_t end = bracket ? text.find(']') : text.find(':');
-  const std::string_view name = text.substr(bracket ? 1 : 0, bracket ? end - 1 : end);
-  std::string_view rest = end == std::string_view::npos ? "" : text.substr(bracket ? end + 1 : end);
-  const auto fits = [&](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-           kOthers.find(c) != std::string_view::npos || (bracket && c == ':');
-  };
-  if (name.empty() || (bracket && end == std::string_view::npos) || !std::ranges::all_of(name, fits))
-    return false;
-  if (rest.empty()) return true;
-  const bool colon = rest.starts_with(':');
-  rest.remove_prefix(1);
-  return colon && rest.size() <= 5 && rest.find_first_not_of("0123456789") == std::string_view::npos;
+  static const RE2 host(R"(([A-Za-z0-9._~-]+|\[[A-Za-z0-9._~:-]+\])(:[0-9]{0,5})?)", RE2::Latin1);
+  return RE2::FullMatch({text.data(), text.size()}, host);
 }
 
 std::string cookie_named(std::string_view name, std::string_view header) {
-  while (!header.empty()) {
-    std::string_view pair = header.substr(0, header.find(';'));
-    header.remove_prefix(std::min(pair.size() + 1, header.size()));
-    pair.remove_prefix(std::min(pair.find_first_not_of(' '), pair.size()));
-    if (pair.starts_with(name) && pair.substr(name.size()).starts_with('='))
-      return std::string(pair.substr(name.size() + 1));
-  }
-  return "";
+  std::string value;
+  RE2::PartialMatch({header.data(), header.size()}, "(?:^|;) *" + std::string(name) + "=([^;]*)", &value);
+  return value;
 }
 
 std::string_view title_of(int status) { return meaning_of(status).title; }

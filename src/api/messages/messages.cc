@@ -3,6 +3,7 @@
 #include "src/api/messages/messages.h"
 
 #include <openssl/evp.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <map>
@@ -322,31 +323,14 @@ Response many_answers(std::vector<Json> items) {
 
 constexpr std::size_t kMostUnset = 256;
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return out;
-}
-
-// RFC 6839: application/json, and types that end with +json. Parameters do not count.
-bool is_json_type(std::string_view type) {
-  std::string name = lower(type.substr(0, type.find(';')));
-  while (name.ends_with(' ')) name.pop_back();
-  return name == "application/json" || name.ends_with("+json");
+// RFC 6839: application/json, and types that end with +json. Of the parameters the character set counts.
+bool is_json_type(const std::string& type) {
+  return RE2::FullMatch(type, R"((?is)(application/json|[^;]*\+json) *(;.*)?)") &&
+         (!RE2::PartialMatch(type, "(?i)charset=") ||
+          RE2::PartialMatch(type, R"((?i)charset=("?utf-8|us-ascii))"));
 }
 // Some clients give the character set as the encoding. Anything else is compressed or encrypted.
-bool is_plain(std::string_view encoding) {
-  const std::string name = lower(encoding);
-  return name.empty() || name == "utf-8" || name == "utf8" || name == "identity" || name == "8bit";
-}
-bool is_other_charset(std::string_view type) {
-  const std::string text = lower(type);
-  const std::size_t at = text.find("charset=");
-  if (at == std::string::npos) return false;
-  const std::string_view set = std::string_view(text).substr(at + 8);
-  return !set.starts_with("utf-8") && !set.starts_with("\"utf-8") && !set.starts_with("us-ascii");
-}
+bool is_plain(const std::string& encoding) { return RE2::FullMatch(encoding, "(?i)(utf-?8|identity|8bit)?"); }
 
 // Only looks whether it is JSON, and where not: nothing is built in memory.
 struct Syntax : nlohmann::detail::json_sax_acceptor<Json> {
@@ -648,8 +632,7 @@ Replacement replacement_of(MysqlStore& store, TaskId copy, const Message& edited
 
 std::string why_not_json(const Message& message) {
   const std::string type = message.properties.content_type.value_or("");
-  if (!is_json_type(type) || is_other_charset(type)) return {};
-  if (!is_plain(message.properties.content_encoding.value_or(""))) return {};
+  if (!is_json_type(type) || !is_plain(message.properties.content_encoding.value_or(""))) return {};
   const std::string& body = message.body.str();
   Syntax syntax;
   if (Json::sax_parse(body, &syntax)) return {};

@@ -3,6 +3,8 @@
 // /v1/causes: what fails, why, and what people have said about it.
 #include "src/api/tasks/tasks.h"
 
+#include <re2/re2.h>
+
 #include "levels/duration.h"
 #include "src/api/queues/queues.h"
 #include "src/core/base/utf8.h"
@@ -497,17 +499,14 @@ Response list_audit(Context& context, const Call& call) {
 // RFC 9110, 13.1.1: a list of ETags, of which a weak one never matches, nor one that is none of ours.
 Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& call) {
   if (!call.request.if_match || *call.request.if_match == "*") return std::nullopt;
+  static const RE2 form(R"re([ \t]*(W/)?"([^"]*)"[ \t]*)re", RE2::Latin1);
   std::vector<std::uint32_t> versions;
   for (const std::string& word : split_words(*call.request.if_match)) {
-    std::string_view tag = word;
-    tag.remove_prefix(std::min(tag.find_first_not_of(" \t"), tag.size()));
-    tag = tag.substr(0, tag.find_last_not_of(" \t") + 1);
-    const bool weak = tag.starts_with("W/");
-    if (weak) tag.remove_prefix(2);
-    if (tag.size() < 2 || tag.find('"') != 0 || tag.find('"', 1) != tag.size() - 1)
+    std::string weak, tag;
+    if (!RE2::FullMatch(word, form, &weak, &tag))
       return permanent("If-Match must be the ETag of an earlier response, in quotes: \"3\"");
-    const auto version = number_from<std::uint32_t>(tag.substr(1, tag.size() - 2));
-    if (!weak && version) versions.push_back(*version);
+    const auto version = number_from<std::uint32_t>(tag);
+    if (weak.empty() && version) versions.push_back(*version);
   }
   if (versions.size() == 1) return versions.front();
   const auto row = context.reads.result_of([&](MysqlStore& store) { return store.find(task_id_of(call)); });
