@@ -11,19 +11,13 @@
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/core/base/health.h"
+#include "src/core/rules/people.h"
 
 namespace rung::bridge {
 
 // Of traces, since the start.
 struct SpanCounts {
   std::int64_t exported = 0, dropped = 0;
-};
-
-// Of the identity provider's keys (http.oidc): fetches since the start; valid: keys that tokens may be signed
-// with.
-struct KeyCounts {
-  std::int64_t fetched = 0, failed = 0;
-  std::size_t valid = 0;
 };
 
 struct Vitals : Totals {

@@ -87,13 +87,13 @@ Provider::Provider(OidcOptions options, const Clock& clock, OnProblem on_problem
       on_problem_(std::move(on_problem)),
       limits_(limits),
       client_(client_options(options_.ca)),
-      state_{.grants = std::make_shared<const OidcOptions>(options_)},
+      grants_(std::make_shared<const OidcOptions>(options_)),
       thread_([this] { run(); }) {}
 
 Provider::~Provider() {
   {
     const std::lock_guard lock(mutex_);
-    state_.stopping = true;
+    stopping_ = true;
   }
   client_.interrupt();
   wakes_.notify_all();
@@ -102,22 +102,22 @@ Provider::~Provider() {
 
 Discovered Provider::discovered() const {
   const std::lock_guard lock(mutex_);
-  return clock_.boot() - state_.confirmed <= limits_.oldest ? state_.discovered : Discovered{};
+  return clock_.boot() - confirmed_ <= limits_.oldest ? discovered_ : Discovered{};
 }
 
 bool Provider::ask_for_refresh() {
   const std::lock_guard lock(mutex_);
-  if (state_.wanted) return true;
-  if (state_.tried && clock_.boot() - *state_.tried < limits_.between_asked) return false;
-  state_.wanted = true;
+  if (wanted_) return true;
+  if (tried_ && clock_.boot() - *tried_ < limits_.between_asked) return false;
+  wanted_ = true;
   wakes_.notify_all();
   return true;
 }
 
-Provider::Counts Provider::counts() const {
+KeyCounts Provider::counts() const {
   const KeySetPtr keys = discovered().keys;
   const std::lock_guard lock(mutex_);
-  return {state_.fetched, state_.failed, keys == nullptr ? 0 : size_of(*keys)};
+  return {counts_.fetched, counts_.failed, keys == nullptr ? 0 : size_of(*keys)};
 }
 
 void Provider::run() {
@@ -127,31 +127,30 @@ void Provider::run() {
     const bool ok = fetched.has_value();
     {
       const std::lock_guard lock(mutex_);
-      if (state_.stopping) return;  // it may have failed for that
+      if (stopping_) return;  // it may have failed for that
     }
     report(fetched);
     take(std::move(fetched));
     std::unique_lock lock(mutex_);
-    wakes_.wait_for(lock, ok ? limits_.refresh : limits_.retry,
-                    [this] { return state_.stopping || state_.wanted; });
-    if (state_.stopping) return;
-    state_.wanted = true;
+    wakes_.wait_for(lock, ok ? limits_.refresh : limits_.retry, [this] { return stopping_ || wanted_; });
+    if (stopping_) return;
+    wanted_ = true;
   }
 }
 
 void Provider::take(Result<Discovered> fetched) {
   const std::lock_guard lock(mutex_);
-  state_.wanted = false;
-  state_.tried = clock_.boot();
+  wanted_ = false;
+  tried_ = clock_.boot();
   if (!fetched) {
-    ++state_.failed;
+    ++counts_.failed;
     // The provider has withdrawn them.
-    if (fetched.error().kind == Error::Kind::not_found) state_.discovered = {};
+    if (fetched.error().kind == Error::Kind::not_found) discovered_ = {};
     return;
   }
-  ++state_.fetched;
-  state_.discovered = *std::move(fetched);
-  state_.confirmed = *state_.tried;
+  ++counts_.fetched;
+  discovered_ = *std::move(fetched);
+  confirmed_ = *tried_;
 }
 
 // One line per change.
@@ -171,7 +170,7 @@ void Provider::report(const Result<Discovered>& fetched) {
 tl::expected<Person, Refusal> Provider::person_of(std::string_view token) {
   const KeySetPtr keys = discovered().keys;
   std::unique_lock lock(mutex_);
-  const auto grants = state_.grants;
+  const auto grants = grants_;
   lock.unlock();
   if (grants == nullptr) return invalid("tokens of an identity provider are no longer accepted");
   if (keys == nullptr)
@@ -191,7 +190,7 @@ bool Provider::replace_grants(const OidcOptions& loaded) {
                 loaded.roles_claim != options_.roles_claim))
     return false;
   const std::lock_guard lock(mutex_);
-  state_.grants = none ? nullptr : std::make_shared<const OidcOptions>(loaded);
+  grants_ = none ? nullptr : std::make_shared<const OidcOptions>(loaded);
   return true;
 }
 

@@ -99,24 +99,9 @@ class Provider {
   // Fetches it soon; false: not now, it has just been fetched.
   bool ask_for_refresh();
 
-  struct Counts {
-    std::int64_t fetched = 0, failed = 0;  // since the start
-    std::size_t keys = 0;                  // valid now
-  };
-  Counts counts() const;
+  KeyCounts counts() const;
 
  private:
-  // What the thread and its callers share.
-  struct State {
-    Discovered discovered = {};
-    BootMs confirmed{0};               // when the provider last answered with `discovered`
-    std::optional<BootMs> tried = {};  // the end of the last fetch
-    bool wanted = true;                // a fetch is under way, or asked for
-    bool stopping = false;
-    std::int64_t fetched = 0, failed = 0;
-    std::shared_ptr<const OidcOptions> grants;  // `clients` and `map`; nullptr = nobody signs in
-  };
-
   struct Login {
     std::string verifier, endpoint, redirect, to;  // endpoint: where its code is exchanged
     BootMs began{0};
@@ -135,8 +120,15 @@ class Provider {
   std::optional<std::string> problem_;  // the thread's; nullopt = nothing fetched yet
   mutable std::mutex mutex_;
   std::condition_variable wakes_;
-  State state_;                                       // guarded by mutex_
-  std::map<std::string, Login, std::less<>> logins_;  // by state; guarded by mutex_
+  // Guarded by mutex_.
+  Discovered discovered_;
+  BootMs confirmed_{0};          // when the provider last answered with it
+  std::optional<BootMs> tried_;  // the end of the last fetch
+  bool wanted_ = true;           // a fetch is under way, or asked for
+  bool stopping_ = false;
+  KeyCounts counts_;                                  // without `valid`
+  std::shared_ptr<const OidcOptions> grants_;         // `clients` and `map`; nullptr = nobody signs in
+  std::map<std::string, Login, std::less<>> logins_;  // by state
   std::thread thread_;                                // last: starts when everything else is there
 };
 

@@ -292,10 +292,7 @@ class Sidecar {
           const otel::Exporter::Counts counts = exporter_->counts();
           vitals.spans = {counts.exported, counts.dropped};
         }
-        if (provider_ != nullptr) {
-          const oidc::Provider::Counts counts = provider_->counts();
-          vitals.sign_in_keys = {counts.fetched, counts.failed, counts.keys};
-        }
+        if (provider_ != nullptr) vitals.sign_in_keys = provider_->counts();
         vitals.config = fingerprint(config_);
         answer(std::move(vitals));
       });

@@ -99,4 +99,10 @@ struct OidcOptions {
   std::string scope = "openid profile email";
 };
 
+// Of the identity provider's keys: fetches since the start; valid: keys that tokens may be signed with.
+struct KeyCounts {
+  std::int64_t fetched = 0, failed = 0;
+  std::size_t valid = 0;
+};
+
 }  // namespace rung

@@ -233,7 +233,7 @@ TEST_F(KnownKey, IsGoneWhenAllAreWithdrawn) {
   fake.set_keys({});
   fetch_again();
   EXPECT_EQ(provider->person_of(token(key, "one")).error().kind, Refusal::Kind::later);
-  EXPECT_EQ(provider->counts().keys, 0U);
+  EXPECT_EQ(provider->counts().valid, 0U);
 }
 
 TEST(Provider, WhileTheProviderIsAwayItsKeysAreValidForADay) {
@@ -255,7 +255,7 @@ TEST(Provider, WhileTheProviderIsAwayItsKeysAreValidForADay) {
   EXPECT_EQ(provider.counts().failed, 1);
   clock.advance(Ms{1});
   EXPECT_EQ(provider.person_of(token).error().kind, Refusal::Kind::later) << "too old";
-  EXPECT_EQ(provider.counts().keys, 0U);
+  EXPECT_EQ(provider.counts().valid, 0U);
   fake.set_discovery({.body = Json{{"issuer", fake.issuer()}, {"jwks_uri", fake.issuer() + "/keys"}}.dump()});
   clock.advance(by_hand().between_asked);
   EXPECT_TRUE(provider.ask_for_refresh());
