@@ -104,14 +104,9 @@ class Fields {
 // Quotes a text for a message: shortened, without control characters.
 std::string shown(std::string_view text);
 
-// A response that goes on: server-sent events.
-class EventStream {
- public:
-  virtual ~EventStream() = default;
-  // What is to be sent now, "" = nothing; none: the stream has ended. Asked for a few times a second; must
-  // not block.
-  virtual std::optional<std::string> take() = 0;
-};
+// A response that goes on, server-sent events: what is to be sent now, "" = nothing; none: the stream has
+// ended. Called a few times a second; must not block.
+using EventStream = std::function<std::optional<std::string>()>;
 
 struct Request {
   std::string method, path;  // the path decoded, without the query
@@ -138,10 +133,10 @@ struct Response {
   std::string type = "application/json";
   std::string body;
   Pairs headers;
-  bool close = false;                        // close the connection after it
-  std::shared_ptr<EventStream> stream = {};  // sent instead of `body`, until it ends
-  std::shared_ptr<void> memory = {};         // what `body` counts for, until it is sent
-  std::optional<Error> error = {};           // of a store: why there is no better answer
+  bool close = false;                 // close the connection after it
+  EventStream stream = {};            // sent instead of `body`, until it ends
+  std::shared_ptr<void> memory = {};  // what `body` counts for, until it is sent
+  std::optional<Error> error = {};    // of a store: why there is no better answer
 };
 
 // The path and the query of a target: percent-decoded, NAME=VALUE split at the first =, a + of the query is a

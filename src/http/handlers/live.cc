@@ -10,7 +10,6 @@ namespace {
 
 constexpr Ms kPing{15'000};
 constexpr Ms kLongest{std::chrono::minutes{10}};
-constexpr std::size_t kKept = 60;  // queries: a slower viewer is told that there is more
 
 bool concerns_causes(std::string_view kind) { return kind.starts_with("cause"); }
 
@@ -69,37 +68,31 @@ Json to_json(const LiveChanges& changes) {
 }  // namespace
 
 // Thread: as the feed's; the rest of its state is guarded by the feed's mutex.
-struct LiveFeed::View final : api::EventStream {
-  View(LiveFeed& of, std::string who, std::vector<TaskId> watches, bool comes_back, BootMs till)
-      : feed(of), viewer(std::move(who)), watched(std::move(watches)), until(till), missed(comes_back) {}
-  std::optional<std::string> take() override { return feed.take(*this); }
-
-  LiveFeed& feed;  // outlives it
+struct LiveFeed::View {
   const std::string viewer;
   const std::vector<TaskId> watched;
   const BootMs until;  // it has to come again then: its token may have been withdrawn
+  // That it has not been told yet. `more`: something before it came, it has to read anew what it shows.
+  LiveChanges changes;
   bool begun = false;
-  bool missed;               // something, before it came: it has to read anew what it shows
-  std::int64_t told = -1;    // as many queries; -1: none has asked for it yet
   std::string trouble = {};  // that it was told
   BootMs ping_at{0};         // also so that both ends notice a dead connection
 };
 
-std::shared_ptr<api::EventStream> LiveFeed::open(const std::string& viewer, std::vector<TaskId> watched,
-                                                 bool comes_back) {
-  const auto view =
-      std::make_shared<View>(*this, viewer, std::move(watched), comes_back, clock_.boot() + kLongest);
+api::EventStream LiveFeed::open(const std::string& viewer, std::vector<TaskId> watched, bool comes_back) {
+  const auto view = std::make_shared<View>(
+      View{viewer, std::move(watched), clock_.boot() + kLongest, {.more = comes_back}});
   const std::lock_guard lock(mutex_);
   std::erase_if(views_, [](const auto& one) { return one.expired(); });
   const auto own = std::ranges::count_if(views_, [&](const auto& one) {
     const auto other = one.lock();
     return other != nullptr && other->viewer == viewer;
   });
-  if (stopping_ || views_.size() >= most_ || 4 * static_cast<std::size_t>(own) >= 3 * most_) return nullptr;
+  if (stopping_ || views_.size() >= most_ || 4 * static_cast<std::size_t>(own) >= 3 * most_) return {};
   views_.push_back(view);
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   wanted_.notify_all();
-  return view;
+  return [this, view] { return take(*view); };
 }
 
 std::optional<std::string> LiveFeed::take(View& view) {
@@ -107,18 +100,14 @@ std::optional<std::string> LiveFeed::take(View& view) {
   const std::lock_guard lock(mutex_);
   if (stopping_ || now >= view.until) return std::nullopt;
   std::string out = std::exchange(view.begun, true) ? "" : "retry: 2000\n\n";
-  if (view.told < 0) return out;
+  if (place_.empty()) return out;
   const auto write = [&](const char* event, const Json& json) {
     out.append("id: ").append(place_).append("\nevent: ").append(event);
     out.append("\ndata: ").append(api::dump(json)).append("\n\n");
   };
   if (view.trouble != trouble_) write("trouble", {{"detail", api::text_or_null(trouble_)}});
   view.trouble = trouble_;
-  LiveChanges changes;
-  const auto unread = static_cast<std::size_t>(queries_ - std::exchange(view.told, queries_));
-  changes.more = std::exchange(view.missed, false) || unread > log_.size();
-  for (std::size_t i = log_.size() - std::min(unread, log_.size()); i < log_.size(); ++i)
-    add(changes, log_[i], view.watched);
+  const LiveChanges changes = std::exchange(view.changes, {});
   if (changes != LiveChanges{}) write("changes", to_json(changes));
   if (now < view.ping_at) return out;
   view.ping_at = now + kPing;
@@ -152,6 +141,7 @@ void LiveFeed::run() {
       if (views_.empty()) {
         question_ = {};
         last_.reset();
+        place_.clear();
       }
       wanted_.wait(lock, [&] { return stopping_ || !views_.empty(); });
       if (stopping_) break;
@@ -190,12 +180,7 @@ void LiveFeed::tick() {
     last_ = *answer;
   }
   const std::lock_guard lock(mutex_);
-  for (const auto& view : views) {
-    if (view->told < 0) view->told = queries_;
-  }
-  ++queries_;
-  log_.push_back(std::move(changes));
-  if (log_.size() > kKept) log_.pop_front();
+  for (const auto& view : views) add(view->changes, changes, view->watched);
   place_ = std::to_string(question_.after_audit) + "-" + std::to_string(question_.after_event);
   trouble_ = answer ? "" : answer.error().message;
 }

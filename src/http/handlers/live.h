@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,7 +24,7 @@ namespace rung::http {
 
 // What has changed between two answers, or since a viewer's last event.
 struct LiveChanges {
-  std::set<TaskId> tasks = {};    // changed by hand
+  std::set<TaskId> tasks = {};    // changed by hand; for a viewer also those that it watches
   std::set<TaskId> watched = {};  // changed, of those that somebody watches
   std::set<std::int64_t> bulks = {};
   bool causes = false, queues = false, new_tasks = false;
@@ -49,10 +48,9 @@ class LiveFeed {
   LiveFeed& operator=(const LiveFeed&) = delete;
 
   // `viewer`: who, and from where. `comes_back`: had an earlier stream, and may have missed something since;
-  // what that was is not kept. nullptr: there are too many streams, of all or (three quarters) of this
-  // viewer, or it was stopped.
-  std::shared_ptr<api::EventStream> open(const std::string& viewer, std::vector<TaskId> watched,
-                                         bool comes_back);
+  // what that was is not kept. Empty: there are too many streams, of all or (three quarters) of this viewer,
+  // or it was stopped.
+  api::EventStream open(const std::string& viewer, std::vector<TaskId> watched, bool comes_back);
   // Begins to end all streams, without waiting.
   void drain();
   // Waits for that, and for a query that is under way; false: it has not ended within `most`.
@@ -74,10 +72,8 @@ class LiveFeed {
   std::vector<std::weak_ptr<View>> views_;
   bool stopping_ = false, ended_ = false;
   std::thread thread_;
-  std::deque<LiveChanges> log_;  // of the last queries
-  std::int64_t queries_ = 0;     // of which log_ has the last
-  std::string place_;            // "audit-event": where a viewer is that was told everything
-  std::string trouble_;          // why there is no news; "" = there is
+  std::string place_;    // "audit-event": where a viewer is that was told everything; "" = not known yet
+  std::string trouble_;  // why there is no news; "" = there is
   // The thread's.
   LiveQuestion question_;
   std::optional<LiveAnswer> last_;

@@ -319,12 +319,8 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   // Without a length: it ends with the connection.
   void stream(Response from) {
     events_ = std::move(from.stream);
-    const auto head =
-        std::make_shared<beast::response<beast::empty_body>>(static_cast<beast::status>(from.status), 11);
-    for (const auto& [name, value] : from.headers) head->set(name, value);
-    head->set(beast::field::content_type, from.type);
-    head->set(beast::field::cache_control, "no-store");
-    head->keep_alive(false);
+    const auto head = std::make_shared<BeastResponse>(to_beast(std::move(from), true));
+    head->content_length(boost::none);
     reader_.next();
     deadline(shared_.options.timeout);
     beast::async_write(stream_, *head, then([head](Session& session) {
@@ -333,7 +329,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
                        }));
   }
   void send_events() {
-    auto text = events_->take();
+    auto text = events_();
     if (!text) return linger(kLinger);
     if (text->empty()) return wait_for_events();
     const auto kept = std::make_shared<const std::string>(*std::move(text));
@@ -382,10 +378,10 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   std::uint64_t turn_ = 0;  // counts calls of deadline()
   std::size_t discarded_ = 0;
   bool late_ = false, closed_ = false;
-  bool begun_ = false, in_body_ = false;      // a byte of the request has arrived; its head has
-  Server::Work work_;                         // of the request
-  bool working_ = false;                      // a worker has the request
-  std::shared_ptr<api::EventStream> events_;  // the response, if it goes on
+  bool begun_ = false, in_body_ = false;  // a byte of the request has arrived; its head has
+  Server::Work work_;                     // of the request
+  bool working_ = false;                  // a worker has the request
+  api::EventStream events_;               // the response, if it goes on
 };
 
 // Of the last call of OpenSSL that failed.
