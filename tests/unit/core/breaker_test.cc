@@ -205,26 +205,5 @@ TEST_F(BreakerTest, ANumberOfAProbeThatCannotBeIsReadAsNone) {
   }
 }
 
-TEST_F(BreakerTest, IsKeptAsJson) {
-  put(Kind::failed, 2);
-  open_it();
-  now = now + kSecond * 30;
-  put(Kind::published, 1, probe());
-  breaker.succeeded = 1;
-  Breaker read = breaker;
-  read.opened = read.succeeded = read.last_probe = 0;
-  read.opened_at = {};
-  read.outcomes.clear();
-  read.probes.clear();
-  Breaker broken = read;
-  read_detail(read, detail_json(breaker));
-  EXPECT_EQ(read, breaker);
-  for (const char* text : {"", "[1]", "no json"}) {
-    Breaker same = broken;
-    EXPECT_EQ(read_detail(same, text), *text == '\0') << text << ": a row without any is whole";
-    EXPECT_EQ(same, broken);
-  }
-}
-
 }  // namespace
 }  // namespace rung

@@ -130,22 +130,6 @@ TEST(ReadDelay, WhatItSaysOfItsRetries) {
   EXPECT_THAT(said({{"retry-max-attempts", "many"}}).complaint, HasSubstr("retry-max-attempts"));
 }
 
-TEST(ReadDelay, StripTakesOffWhatAskedForTheDelay) {
-  const Message m = delayed_with({{"x-wait", 5},
-                                  {"app", 1},
-                                  {"retry-not-before", 5},
-                                  {"retry-exchange", "x"},
-                                  {"retry-routing-key", "k"},
-                                  {"retry-ladder", "slow"},
-                                  {"retry-executor", "me"}});
-  BrokerFacts facts;
-  facts.delay.header = "x-wait";
-  std::string origin;
-  EXPECT_EQ(strip(m, &origin, facts).headers, (Table{{"app", 1}}));
-  EXPECT_THAT(origin, HasSubstr("x-wait"));
-  EXPECT_NE(find(strip(m, nullptr).headers, "x-wait"), nullptr);
-}
-
 TEST(ReadDelay, ItsKeyCoversTargetAndDelay) {
   Message m = delayed_with({{"x-wait", 5000}});
   BrokerFacts asked;
@@ -181,10 +165,6 @@ TEST(ReadDelay, ItsKeyCoversTargetAndDelay) {
   });
   differs("body", [](Message& o) { o.body = "bodz"; });
   differs("tag", [](Message& o) { o.properties.type = "t"; });
-  differs("timestamp", [](Message& o) { o.properties.timestamp = 7; });
-  differs("correlation-id", [](Message& o) { o.properties.correlation_id = "c"; });
-  differs("priority", [](Message& o) { o.properties.priority = std::uint8_t{3}; });
-  differs("expiration", [](Message& o) { o.properties.expiration = "1000"; });
   m.properties.message_id.reset();
   EXPECT_EQ(key(m), "");
 }

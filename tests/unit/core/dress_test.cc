@@ -20,7 +20,7 @@ TEST(Strip, TakesOffOursAndKeepsTheBrokersForTheRow) {
        {"retry-id", "retry-attempt", "retry-level", "retry-levels", "retry-ladder", "retry-first-failed-at",
         "retry-queue", "retry-error", "retry-error-type", "retry-after", "retry-max-attempts", "retry-never",
         "retry-result", "retry-not-before", "retry-origin-exchange", "retry-origin-routing-key",
-        "retry-reason"}) {
+        "retry-reason", "retry-exchange", "retry-routing-key", "retry-executor"}) {
     taken.emplace_back(ours, "ours");
   }
   const Table kept = {{"app", 1},    {"Retry-Id", "another case"}, {"app", 2},         {"!", ""},
@@ -34,6 +34,7 @@ TEST(Strip, TakesOffOursAndKeepsTheBrokersForTheRow) {
   const Message out = strip(message_with(all), &origin, facts);
   EXPECT_EQ(out.headers, kept) << "in their order, what stands there twice too";
   EXPECT_EQ(out.body, "body");
+  EXPECT_NE(find(strip(message_with(all), nullptr).headers, "x-wait"), nullptr) << "no delay was asked for";
 
   const auto read_back = headers_from_json(origin);
   ASSERT_TRUE(read_back) << origin;

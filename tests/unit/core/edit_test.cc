@@ -44,17 +44,15 @@ TEST(Edit, TheChildGoesOutAsARedriveWould) {
   EXPECT_EQ(child.uncounted_attempts, 0);
   EXPECT_TRUE(d.child->edited);
   // All else is as after a redrive.
-  for (Task* t : {&child}) {
-    t->id = redriven.id;
-    t->parent = redriven.parent;
-    t->attempt = redriven.attempt;
-    t->uncounted_attempts = redriven.uncounted_attempts;
-    t->version = redriven.version;
-    t->created_at = redriven.created_at;
-    t->body_bytes = redriven.body_bytes;
-    t->digest = redriven.digest;
-    t->epoch = redriven.epoch;
-  }
+  child.id = redriven.id;
+  child.parent = redriven.parent;
+  child.attempt = redriven.attempt;
+  child.uncounted_attempts = redriven.uncounted_attempts;
+  child.version = redriven.version;
+  child.created_at = redriven.created_at;
+  child.body_bytes = redriven.body_bytes;
+  child.digest = redriven.digest;
+  child.epoch = redriven.epoch;
   EXPECT_EQ(child, redriven);
 }
 

@@ -9,21 +9,6 @@ using Verdict = Decision::Verdict;
 
 // ---- the parking lot and people
 
-TEST(Parked, OwesACopyWhereTheQueueSaysSo) {
-  Task t = task_in(State::awaiting);
-  t.queue = "billed";
-  t.level = 3;
-  const Decision parked = decide(t, failed(2), rules(), at());
-  EXPECT_EQ(parked.task.state, State::parked);
-  EXPECT_EQ(parked.task.next_at, kNow);
-  const Decision sent = decide(parked.task, event::ParkedCopySent{}, rules(), at());
-  EXPECT_EQ(sent.verdict, Verdict::applied);
-  EXPECT_FALSE(sent.task.next_at);
-  EXPECT_EQ(sent.task.finished_at, kNow);
-  EXPECT_EQ(sent.task.version, parked.task.version) << "nobody sees a difference";
-  EXPECT_EQ(decide(sent.task, event::ParkedCopySent{}, rules(), at()).verdict, Verdict::stale);
-}
-
 TEST(Redrive, FromTheFirstRungAndAttemptsCountOn) {
   Task t = task_in(State::parked);
   t.level = 3;

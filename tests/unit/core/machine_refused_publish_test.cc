@@ -65,27 +65,18 @@ TEST(RefusedPublish, AfterACrashItIsForTheCopyThatTheNextOwnerReplaces) {
   EXPECT_EQ(decide(there, evicted(3, lost.copy_number), rules(), at()).reason, kRefusedPublish);
 }
 
-TEST(RefusedPublish, OneThatComesAfterALaterPublishOfTheSameAttemptWasConfirmedChangesNothing) {
-  const Task first = claimed_copy(task_in(State::scheduled, kNow));
-  Task waiting = refused_by_queue(first);
-  const Task second = claimed_copy(waiting);
-  EXPECT_EQ(second.attempt, first.attempt);
-  EXPECT_NE(second.copy_number, first.copy_number);
-  EXPECT_EQ(decide(second, evicted(3, first.copy_number), rules(), at()).reason, kRefusedPublish);
-  const Decision d = decide(confirmed_copy(second), evicted(3, first.copy_number), rules(), at());
-  EXPECT_EQ(d.verdict, Verdict::stale);
-  EXPECT_EQ(d.reason, kRefusedPublish);
-}
-
-TEST(RefusedPublish, OneThatComesAfterALaterCopyWasPresumedASuccessChangesNothing) {
+TEST(RefusedPublish, OneThatComesAfterALaterPublishOfTheSameAttemptChangesNothing) {
   const Task first = claimed_copy(task_in(State::scheduled, kNow));
   const Task second = claimed_copy(refused_by_queue(first));
+  EXPECT_EQ(second.attempt, first.attempt);
+  EXPECT_NE(second.copy_number, first.copy_number);
   const Task there = confirmed_copy(second);
   const Task presumed = decide(there, event::SilenceOver{}, rules(), at(there.next_at.value())).task;
   ASSERT_EQ(presumed.state, State::succeeded);
-  const Decision d = decide(presumed, evicted(3, first.copy_number), rules(), at());
-  EXPECT_EQ(d.verdict, Verdict::stale);
-  EXPECT_EQ(d.reason, kRefusedPublish);
+  for (const Task& task : {second, there, presumed})
+    EXPECT_EQ(decide(task, evicted(3, first.copy_number), rules(), at()).reason, kRefusedPublish)
+        << to_word(task.state);
+  EXPECT_EQ(decide(there, evicted(3, first.copy_number), rules(), at()).verdict, Verdict::stale);
   EXPECT_EQ(decide(presumed, evicted(3, second.copy_number), rules(), at()).verdict, Verdict::applied)
       << "the queue evicted the only copy: no consumer has had it";
 }

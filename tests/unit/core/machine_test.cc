@@ -126,37 +126,6 @@ TEST(Confirmed, StartsTheSilence) {
   EXPECT_FALSE(d.attempt->outcome_at);
 }
 
-TEST(Confirmed, AfterAQuickFailureFillsThePublishingTimeOnly) {
-  Life life{task_in(State::scheduled, kNow), {}};
-  life.happens(event::Claim{}, kNow);
-  const Attempt claimed = life.history.row(3);
-  ASSERT_EQ(life.happens(failed(3), kNow + Ms(2)).verdict, Verdict::applied);
-  const Task after_failure = life.task;
-  life.happens(event::Confirmed{3, kNow + Ms(1)}, kNow + Ms(5));
-  EXPECT_EQ(life.task, after_failure);
-  const Attempt& row = life.history.row(3);
-  EXPECT_EQ(row.published_at, kNow + Ms(1));
-  EXPECT_EQ(row.outcome, Outcome::failed);
-  EXPECT_EQ(row.outcome_at, kNow + Ms(2));
-  EXPECT_EQ(row.error, "timeout");
-  EXPECT_EQ(row.level, claimed.level);
-  EXPECT_EQ(row.due_at, claimed.due_at);
-  EXPECT_EQ(row.node, kUs);
-}
-
-TEST(Confirmed, ARowThatWasLostIsNotWrittenAsEarly) {
-  // The task moved on: next_at is of the coming attempt, or the end of silence.
-  for (const State state : {State::scheduled, State::awaiting, State::parked, State::cancelled}) {
-    for (const int attempt : {1, 2}) {
-      const Decision d =
-          decide(task_in(state, kNow + hours(1)), event::Confirmed{attempt, kNow}, rules(), at());
-      ASSERT_TRUE(d.attempt);
-      EXPECT_LE(d.attempt->due_at, kNow);
-      EXPECT_EQ(d.attempt->published_at, kNow);
-    }
-  }
-}
-
 TEST(Returned, IsAFailureAndSaysSo) {
   Task t = task_in(State::publishing, kNow);
   const Decision d = decide(t, event::Returned{2, kNow - Ms(1), "NO_ROUTE"}, rules(), at());
@@ -212,28 +181,6 @@ TEST(Deferred, KeepsTheNumberOfAnAttemptWhoseCopyMayBeOut) {
 
 // ---- successes and silence
 
-TEST(Succeeded, LateAfterTimedOut) {
-  Life life{task_in(State::scheduled, kNow), {}};
-  life.task.queue = "invoices";
-  life.task.level = 1;
-  life.happens(event::Claim{}, kNow);
-  life.happens(event::Confirmed{3, kNow}, kNow);
-  EXPECT_EQ(life.task.next_at, kNow + minutes(5));
-  EXPECT_EQ(life.happens(event::SilenceOver{}, kNow + minutes(5) - Ms(1)).verdict, Verdict::stale);
-  life.happens(event::SilenceOver{}, kNow + minutes(5));
-  EXPECT_EQ(life.task.state, State::scheduled);
-  EXPECT_EQ(life.task.level, 2);
-  EXPECT_EQ(life.history.row(3).outcome, Outcome::timed_out);
-  EXPECT_NE(life.history.row(3).error.find("5m"), std::string::npos);
-
-  life.happens(event::Succeeded{3}, kNow + minutes(5) + Ms(1));
-  EXPECT_EQ(life.task.state, State::succeeded);
-  EXPECT_EQ(life.history.row(3).outcome, Outcome::succeeded);
-  EXPECT_EQ(life.history.row(3).level, 1);
-  EXPECT_EQ(life.history.row(3).due_at, kNow);
-  EXPECT_EQ(life.happens(event::Claim{}, kNow + hours(1)).verdict, Verdict::stale) << "not published again";
-}
-
 TEST(Succeeded, OfAnOlderAttemptWhileALaterIsUnderWay) {
   Life life{task_in(State::publishing, kNow), {}};
   life.task.node = kOther;
@@ -243,32 +190,6 @@ TEST(Succeeded, OfAnOlderAttemptWhileALaterIsUnderWay) {
   EXPECT_EQ(d.attempt->node, 0) << "whose it was, its row knows";
   life.happens(event::Confirmed{2, kNow}, kNow);
   EXPECT_EQ(life.task.state, State::succeeded);
-}
-
-TEST(Climb, ThreeRungsAndTheParkingLot) {
-  Life life{begun(), {}};
-  EpochMs now = kNow;
-  const std::vector<Ms> delays = {seconds(5), seconds(30), minutes(1)};
-  for (int n = 1; n <= 3; ++n) {
-    ASSERT_EQ(life.task.state, State::scheduled);
-    const EpochMs due = now + delays[static_cast<std::size_t>(n - 1)];
-    EXPECT_EQ(life.task.next_at, due);
-    now = due + Ms(3);
-    life.happens(event::Claim{}, now);
-    life.happens(event::Confirmed{n, now + Ms(1)}, now + Ms(1));
-    now = now + seconds(2);
-    life.happens(failed(n, {}, "error " + std::to_string(n)), now);
-    const Attempt& row = life.history.row(n);
-    EXPECT_EQ(row.level, n);
-    EXPECT_EQ(row.due_at, due);
-    EXPECT_EQ(row.published_at, due + Ms(4));
-    EXPECT_EQ(row.outcome, Outcome::failed);
-    EXPECT_EQ(row.outcome_at, now);
-    EXPECT_EQ(row.error, "error " + std::to_string(n));
-  }
-  EXPECT_EQ(life.task.state, State::parked);
-  EXPECT_EQ(life.task.last_error, "error 3");
-  EXPECT_EQ(life.history.rows().size(), 3u);
 }
 
 // ---- claims that only the attempt records until the confirm, and claims of what another owner claimed

@@ -1,4 +1,4 @@
-// The small values: ids, times, words, UTF-8, the rule book, what a task says of itself.
+// The small values: ids, times, words, UTF-8, what a task says of itself.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -238,26 +238,6 @@ TEST(Utf8, CutsBetweenCharacters) {
   EXPECT_LE(clean_utf8(invalid, kErrorBytes).size(), kErrorBytes);
 }
 
-// ---- the rule book
-
-RuleBook book(bool with_default) {
-  const auto ladder = [](Ms d) { return levels::Ladder::from_list({d}).value(); };
-  QueueRules defaults;
-  if (with_default) defaults = {"slow", {Silence::Means::failure, minutes(1)}, false};
-  return RuleBook(
-      {{"default", ladder(seconds(5))}, {"quick", ladder(seconds(1))}, {"slow", ladder(minutes(1))}},
-      {{"orders", {"quick", {}, true}}}, {}, defaults);
-}
-
-TEST(RuleBook, OthersTakeTheDefaultsElseTheLadderDefault) {
-  for (const char* name : {"unknown", "", "Orders", "orders "}) {
-    EXPECT_EQ(book(true).queue(name).ladder, "slow") << name;
-    EXPECT_EQ(book(true).queue(name).silence.means, Silence::Means::failure) << name;
-    EXPECT_EQ(book(false).queue(name), QueueRules{}) << name;
-    EXPECT_EQ(book(false).queue(name).ladder, "default") << name;
-  }
-}
-
 // ---- a task: where its message came from, why it is retried, and whether it keeps its routing key
 
 Task failed(std::string error, std::string type = {}) {
@@ -316,12 +296,6 @@ TEST(KeepsRoutingKey, OnlyWhereItIsKnownAndAnotherThanTheQueues) {
 }
 
 // ---- health, and control characters
-
-TEST(HealthProblems, ComeBackFromTheirJson) {
-  const std::vector<HealthProblem> problems = {
-      {"database", "1142 \"denied\"\n", EpochMs{1700000000123}, true}, {"clock", "", EpochMs{1}, false}};
-  EXPECT_EQ(problems_from_json(problems_to_json(problems)), problems);
-}
 
 TEST(HealthProblems, NoneFromTextThatIsNoArray) {
   for (const char* text : {"", "null", "{}", "[1, \"x\"]", "["})
