@@ -8,7 +8,6 @@
 #include "src/core/base/ids.h"
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
-#include "src/core/rules/policy.h"
 #include "src/core/task/task.h"
 #include "tests/support/clock.h"
 
