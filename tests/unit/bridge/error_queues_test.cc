@@ -5,12 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "src/bridge/bridge.h"
 #include "src/core/machine/headers.h"
 #include "src/core/rules/dialect.h"
-#include "tests/support/memory/memory_broker.h"
-#include "tests/support/memory/memory_store.h"
-#include "tests/support/virtual_time.h"
+#include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
 namespace {
@@ -31,44 +28,23 @@ QueueRules publishing() { return {.ladder = "default", .silence = {}, .publish_p
 
 class ErrorQueueStory : public testing::Test {
  protected:
-  ~ErrorQueueStory() override {
-    if (bridge_) bridge_->stop(Ms{5000});
-  }
   void start(ErrorQueue entry, TargetRules targets = {}, const QueueRules& defaults = {}) {
     entry.dialect = framework();
     errors_ = std::make_shared<const ErrorQueues>(std::vector{std::move(entry)});
     BrokerOptions options;
     options.error_queues = errors_;
-    broker_ = std::make_unique<MemoryBroker>(options, MemoryBroker::Pace::by_hand, clock_);
+    broker_ = std::make_unique<MemoryBroker>(options, MemoryBroker::Pace::by_hand, world_.clock);
     for (const char* queue : {"orders", "orders_error", "rung.parked"}) broker_->declare(queue);
-    BridgeSettings settings;
-    settings.identity = {"a", "0", "here", 42};
-    settings.lease = Ms{10'000};
-    settings.heartbeat = Ms{500};
-    RuleBook::Ladders ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}})},
-                              {"slow", *levels::Ladder::from_list({Ms{60'000}})}};
-    const auto rules =
-        std::make_shared<RuleBook>(std::move(ladders), RuleBook::Queues{}, RuleBook::Tags{}, defaults,
-                                   std::move(targets), RuleBook::RuleLists{}, errors_);
-    rules_ = rules;
-    bridge_ = std::make_unique<Bridge>(
-        loop_, *broker_,
-        [this](StoreJobs::OnStatus on_status) {
-          auto jobs = std::make_unique<test::VirtualJobs>(
-              loop_, [this] { return open_memory_store(db_); }, std::move(on_status));
-          jobs_ = jobs.get();
-          return jobs;
-        },
-        settings, rules, [] {});
-    loop_.after_each([this] {
-      while (broker_->pump()) {
-      }
-    });
-    ASSERT_TRUE(bridge_->start());
-    ASSERT_TRUE(until([&] { return bridge_->vitals().shards == kShards; }));
+    rules_ = std::make_shared<RuleBook>(
+        RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}})}}, RuleBook::Queues{},
+        RuleBook::Tags{}, defaults, std::move(targets), RuleBook::RuleLists{}, errors_);
+    whole_ = std::make_unique<Whole>(world_, *broker_, rules_, Whole::Options{});
+    ASSERT_TRUE(bridge().start());
+    ASSERT_TRUE(until([&] { return bridge().vitals().shards == kShards; }));
   }
+  Bridge& bridge() { return *whole_->bridge; }
   bool until(const std::function<bool()>& condition, Ms most = Ms{30'000}) {
-    return loop_.run_until(condition, most);
+    return world_.loop.run_until(condition, most);
   }
 
   // The consumer fails a message: the framework publishes it to the error queue.
@@ -99,21 +75,18 @@ class ErrorQueueStory : public testing::Test {
     until([&] { return (got = broker_->take(queue)).has_value(); });
     return got;
   }
-  std::vector<TaskRow> rows() { return open_memory_store(db_)->list({.limit = 5000}); }
+  std::vector<TaskRow> rows() { return world_.eyes->list({.limit = 5000}); }
   bool parks() {
     return until([&] {
       const auto all = rows();
       return all.size() == 1 && all[0].task.state == State::parked;
     });
   }
-  std::shared_ptr<test::VirtualClock> clock_ = std::make_shared<test::VirtualClock>();
-  test::VirtualLoop loop_{*clock_};
-  std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>(clock_, 1);
+  World world_;
   ErrorQueuesPtr errors_;
   RuleBookPtr rules_;
-  test::VirtualJobs* jobs_ = nullptr;  // the bridge's
   std::unique_ptr<MemoryBroker> broker_;
-  std::unique_ptr<Bridge> bridge_;
+  std::unique_ptr<Whole> whole_;
 };
 
 // The message as the framework first received it: without its headers and ours.
@@ -180,7 +153,7 @@ TEST_F(ErrorQueueStory, ATaskWhoseQueueBecomesAnErrorQueueIsParkedInsteadOfPubli
   const auto now_one = std::make_shared<const ErrorQueues>(
       std::vector{ErrorQueue{.from = "orders_error", .dialect = framework()},
                   ErrorQueue{.from = "orders", .dialect = framework(), .to = "elsewhere"}});
-  bridge_->reload(rules_->with_error_queues(now_one), std::nullopt);
+  bridge().reload(rules_->with_error_queues(now_one), std::nullopt);
   ASSERT_TRUE(parks());
   EXPECT_NE(rows()[0].task.last_error.find("'orders' is an error queue"), std::string::npos)
       << rows()[0].task.last_error;
@@ -194,7 +167,7 @@ TEST_F(ErrorQueueStory, AHeaderNamesOnlyAllowedQueuesTheConfigAnyone) {
   Message message = order();
   message.headers->emplace_back("failed-in", "secret");
   message.headers->emplace_back("retry-queue", "secret");
-  bridge_->attachments_found(
+  bridge().attachments_found(
       {.queues = {}, .attached = std::set<std::string, std::less<>>{}, .asked_at = {}});
   fail(message);
   ASSERT_TRUE(delivered("orders")) << "to: of the config";
@@ -206,7 +179,7 @@ TEST_F(ErrorQueueStory, WithoutToAHeaderNamesOnlyAllowedQueues) {
   start({.from = "orders_error"}, targets);
   Message message = order();
   message.headers->emplace_back("failed-in", "secret");
-  bridge_->attachments_found(
+  bridge().attachments_found(
       {.queues = {}, .attached = std::set<std::string, std::less<>>{}, .asked_at = {}});
   fail(message);
   ASSERT_TRUE(parks());
@@ -232,12 +205,11 @@ TEST_F(ErrorQueueStory, CopiesForADeletedQueueWaitLongerAndLongerAndAreAProblem)
   fail(*delivered());
   fail(*delivered());
   const auto is_problem = [&] {
-    return std::ranges::any_of(bridge_->vitals().problems, [](const HealthProblem& problem) {
-      return problem.name == "parked_copies" && problem.detail.find("rung.parked") != std::string::npos;
-    });
+    const auto problem = whole_->problem("parked_copies");
+    return problem && problem->detail.find("rung.parked") != std::string::npos;
   };
   ASSERT_TRUE(until(is_problem));
-  loop_.run_for(Ms{3'600'000});
+  world_.loop.run_for(Ms{3'600'000});
   EXPECT_TRUE(is_problem());
   EXPECT_EQ(rows()[0].task.state, State::parked);
   EXPECT_GE(*rows()[0].task.next_at - *rows()[0].task.finished_at, Ms{3'000'000}) << "it is owed still";
@@ -260,7 +232,7 @@ TEST(Dialect, NeverRemovesOurHeaders) {
 TEST_F(ErrorQueueStory, AFreshDeadLetterGoesBeforeTheBacklogOfAnErrorQueue) {
   start({.from = "orders_error"});
   constexpr int kBacklog = 900;
-  jobs_->by_hand(Lane::flow);
+  whole_->jobs->by_hand(Lane::flow);
   for (int i = 0; i < kBacklog; ++i) {
     Message message = order();
     message.body = std::string(64 * 1024, 'x');
@@ -269,7 +241,7 @@ TEST_F(ErrorQueueStory, AFreshDeadLetterGoesBeforeTheBacklogOfAnErrorQueue) {
   ASSERT_TRUE(until([&] { return broker_->unacked() == std::size_t{kBacklog}; }));
   ASSERT_TRUE(broker_->put("rung.failed", "orders", with_queue("orders", "fresh")));
   ASSERT_TRUE(until([&] { return broker_->unacked() == std::size_t{kBacklog + 1}; }));
-  jobs_->by_itself(Lane::flow);
+  whole_->jobs->by_itself(Lane::flow);
   const auto is_fresh = [](const TaskRow& row) { return row.task.message_id == "fresh"; };
   ASSERT_TRUE(until([&] { return std::ranges::any_of(rows(), is_fresh); }));
   EXPECT_LT(std::ssize(rows()), kBacklog / 2);

@@ -26,6 +26,7 @@
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/sidecar.h"
+#include "src/bridge/bridge.h"
 #include "src/bridge/changes/inserts.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/due.h"
@@ -293,6 +294,49 @@ class Flow final : public BrokerSink {
             [] {}, [](const Shards::Notice&) {}};
   }
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+// A whole instance, as a process is one: a Bridge with the broker that its config names.
+struct Whole {
+  struct Options {
+    std::string name = "a";
+    Ms lease{10'000};
+    std::shared_ptr<MemoryDb> db = {};  // instead of the world's
+  };
+  Whole(World& its_world, MemoryBroker& its_broker, const RuleBookPtr& rules, const Options& options)
+      : world(its_world), broker(its_broker), db(options.db ? options.db : world.db) {
+    BridgeSettings settings;
+    settings.identity = {options.name, "0", "here", Flow::kIncarnation};
+    settings.lease = options.lease;
+    settings.heartbeat = Ms{500};
+    world.brokers.insert(&broker);
+    bridge = std::make_unique<Bridge>(
+        world.loop, broker,
+        [this](StoreJobs::OnStatus on_status) {
+          auto made = std::make_unique<test::VirtualJobs>(
+              world.loop, [this] { return open_memory_store(db); }, std::move(on_status));
+          jobs = made.get();
+          return made;
+        },
+        settings, rules, [] {});
+  }
+  ~Whole() {
+    db->fail_next(0);
+    bridge->stop(Ms{5000});
+    world.brokers.erase(&broker);
+  }
+
+  std::optional<HealthProblem> problem(std::string_view name) const {
+    for (const HealthProblem& one : bridge->vitals().problems)
+      if (one.name == name) return one;
+    return std::nullopt;
+  }
+
+  World& world;
+  MemoryBroker& broker;
+  const std::shared_ptr<MemoryDb> db;
+  test::VirtualJobs* jobs = nullptr;  // the bridge's
+  std::unique_ptr<Bridge> bridge;
 };
 
 }  // namespace rung::bridge

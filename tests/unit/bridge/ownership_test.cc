@@ -5,74 +5,27 @@
 #include <memory>
 #include <string>
 
-#include "src/bridge/bridge.h"
 #include "src/core/machine/headers.h"
-#include "src/store/store.h"
-#include "tests/support/memory/memory_broker.h"
-#include "tests/support/memory/memory_store.h"
-#include "tests/support/virtual_time.h"
+#include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
 namespace {
 
-// Shared by the sidecars of a test.
-struct OwnedWorld {
-  const std::shared_ptr<test::VirtualClock> clock = std::make_shared<test::VirtualClock>();
-  test::VirtualLoop loop{*clock};
-  std::vector<MemoryBroker*> brokers;
-  OwnedWorld() {
-    loop.after_each([this] {
-      for (MemoryBroker* broker : brokers) {
-        while (broker->pump()) {
-        }
-      }
-    });
-  }
-};
-
-// A sidecar with the broker that its config names.
-struct OwnedSidecar {
-  OwnedSidecar(OwnedWorld& its_world, MemoryBroker& its_broker, std::shared_ptr<MemoryDb> its_db,
+// A sidecar with a database of its own.
+struct OwnedSidecar : Whole {
+  OwnedSidecar(World& its_world, MemoryBroker& its_broker, const std::shared_ptr<MemoryDb>& its_db,
                const std::string& name = "a")
-      : world(its_world), broker(its_broker), db(std::move(its_db)) {
-    BridgeSettings settings;
-    settings.identity = {name, "0", "here", std::hash<std::string>{}(name) | 1U};
-    settings.lease = Ms{3000};
-    settings.heartbeat = Ms{500};
-    const QueueRules defaults{.ladder = "default", .silence = {}};
-    const auto rules =
-        std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
-                                   RuleBook::Queues{}, RuleBook::Tags{}, defaults);
+      : Whole(its_world, its_broker, story_rules(), {.name = name, .lease = Ms{3000}, .db = its_db}) {
     broker.declare("orders");
-    if (std::ranges::find(world.brokers, &broker) == world.brokers.end()) world.brokers.push_back(&broker);
-    bridge = std::make_unique<Bridge>(
-        world.loop, broker,
-        [this](StoreJobs::OnStatus on_status) {
-          return std::make_unique<test::VirtualJobs>(
-              world.loop, [this] { return open_memory_store(db); }, std::move(on_status));
-        },
-        settings, rules, [] {});
-  }
-  ~OwnedSidecar() {
-    bridge->stop(Ms{5000});
-    std::erase(world.brokers, &broker);
   }
   void start() { ASSERT_TRUE(bridge->start()); }
-  bool serves() { return bridge->vitals().shards > 0 && problem().empty(); }
-  std::string problem() const {
-    for (const HealthProblem& one : bridge->vitals().problems) {
-      if (one.name == "ownership") return one.not_ready ? one.detail : "ready: " + one.detail;
-    }
-    return "";
+  bool serves() { return bridge->vitals().shards > 0 && refusal().empty(); }
+  std::string refusal() const {
+    const auto found = problem("ownership");
+    if (!found) return "";
+    return found->not_ready ? found->detail : "ready: " + found->detail;
   }
-  bool until(const std::function<bool()>& condition, Ms most = Ms{20'000}) {
-    return world.loop.run_until(condition, most);
-  }
-
-  OwnedWorld& world;
-  MemoryBroker& broker;
-  const std::shared_ptr<MemoryDb> db;
-  std::unique_ptr<Bridge> bridge;
+  bool until(const std::function<bool()>& condition) { return world.loop.run_until(condition, Ms{20'000}); }
 };
 
 class OwnershipTest : public testing::Test {
@@ -85,7 +38,7 @@ class OwnershipTest : public testing::Test {
   }
   std::size_t tasks(const std::shared_ptr<MemoryDb>& db) { return open_memory_store(db)->list({}).size(); }
 
-  OwnedWorld world;
+  World world;
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, world.clock};
 
  private:
@@ -129,14 +82,14 @@ class AnotherPlace : public OwnershipTest {
     OwnedSidecar b(world, other, db, "b");
     b.start();
     ASSERT_TRUE(put_failed(other, failed));
-    ASSERT_TRUE(b.until([&] { return !b.problem().empty(); }));
+    ASSERT_TRUE(b.until([&] { return !b.refusal().empty(); }));
     world.loop.run_for(Ms{60'000});
     EXPECT_EQ(b.bridge->vitals().shards, 0);
     EXPECT_EQ(tasks(db), 0U);
     EXPECT_EQ(other.depth(failed), 1U) << "taken in";
     EXPECT_EQ(other.owner(), "") << "the place stays free";
-    EXPECT_NE(b.problem().find(named), std::string::npos) << b.problem();
-    EXPECT_NE(b.problem().find("rung adopt"), std::string::npos) << b.problem();
+    EXPECT_NE(b.refusal().find(named), std::string::npos) << b.refusal();
+    EXPECT_NE(b.refusal().find("rung adopt"), std::string::npos) << b.refusal();
     EXPECT_TRUE(a.serves());
     const auto events = open_memory_store(db)->events(10);
     EXPECT_EQ(std::ranges::count(events, "ownership_conflict", &SystemEvent::kind), 1);
@@ -162,12 +115,12 @@ TEST_F(OwnershipTest, APlaceOfAnotherDatabaseIsNotServed) {
   OwnedSidecar a(world, broker, database());
   a.start();
   ASSERT_TRUE(put_failed(broker));
-  ASSERT_TRUE(a.until([&] { return !a.problem().empty(); }));
+  ASSERT_TRUE(a.until([&] { return !a.refusal().empty(); }));
   world.loop.run_for(Ms{60'000});
   EXPECT_EQ(broker.depth("rung.failed"), 1U);
   EXPECT_EQ(a.bridge->vitals().shards, 0);
   EXPECT_EQ(broker.owner(), "anothers");
-  EXPECT_NE(a.problem().find("id anothers"), std::string::npos) << a.problem();
+  EXPECT_NE(a.refusal().find("id anothers"), std::string::npos) << a.refusal();
   EXPECT_FALSE(look_at_ownership(*open_memory_store(a.db)).serves)
       << "the database stays free for a corrected config";
 }
@@ -208,7 +161,7 @@ TEST_F(OwnershipTest, TwoThatStartAtOnceInDifferentPlacesGetOneDatabase) {
   a.start();
   b.start();
   ASSERT_TRUE(
-      a.until([&] { return a.serves() != b.serves() && a.problem().empty() != b.problem().empty(); }));
+      a.until([&] { return a.serves() != b.serves() && a.refusal().empty() != b.refusal().empty(); }));
   EXPECT_EQ(broker.owner().empty(), !a.serves());
   EXPECT_EQ(other.owner().empty(), !b.serves());
 }
@@ -220,9 +173,8 @@ TEST_F(OwnershipTest, AMarkThatCannotBeReadIsAWarning) {
   const std::string id = broker.owner();
   a.bridge->on_place({{"memory", "/", "rung"}, id, "", "ACCESS_REFUSED"});
   const auto warned = [&] {
-    return std::ranges::any_of(a.bridge->vitals().problems, [](const HealthProblem& one) {
-      return one.name == "ownership_unchecked" && !one.not_ready;
-    });
+    const auto found = a.problem("ownership_unchecked");
+    return found && !found->not_ready;
   };
   EXPECT_TRUE(a.until(warned));
   EXPECT_TRUE(a.serves());
