@@ -115,10 +115,10 @@ struct RetryAfterRules {
 
 struct GateRules {
   double rate = 0;  // publishes a second to this queue, over all instances together; 0 = no limit
-  std::optional<RateBy> rate_by;
-  std::shared_ptr<const TimeWindow> window;  // nullptr = always open
-  std::optional<BreakerRules> breaker;
-  RetryAfterRules retry_after;
+  std::optional<RateBy> rate_by = {};
+  std::shared_ptr<const TimeWindow> window = {};  // nullptr = always open
+  std::optional<BreakerRules> breaker = {};
+  RetryAfterRules retry_after = {};
 
   // Publishing needs a token (TokenBucket).
   bool limits() const { return rate > 0 || rate_by; }

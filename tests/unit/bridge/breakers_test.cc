@@ -11,7 +11,7 @@ using testing::SizeIs;
 
 class BreakerStory : public GateStory {
  protected:
-  explicit BreakerStory(const GateRules& gate = with_breaker()) : GateStory(gate) {}
+  BreakerStory() { begin(with_breaker()); }
   // Three tasks fail; they are due again while it is open.
   std::vector<TaskId> open_it() {
     std::vector<TaskId> ids;
@@ -126,17 +126,10 @@ TEST_F(BreakerStory, OneProbeForEachWaitAndItsFailureCostsNoAttempt) {
   EXPECT_NE(sent().back(), probe) << "the one that has waited longest";
 }
 
-GateRules with_breaker_and_rate() {
-  GateRules gate = with_breaker();
-  gate.rate = 1000;
-  return gate;
-}
-class BreakerWithRate : public BreakerStory {
- protected:
-  BreakerWithRate() : BreakerStory(with_breaker_and_rate()) {}
-};
-
-TEST_F(BreakerWithRate, ATaskThatHasMovedToAnotherQueueCostsNoProbe) {
+TEST_F(BreakerStory, ATaskThatHasMovedToAnotherQueueCostsNoProbe) {
+  GateRules with_rate = with_breaker();
+  with_rate.rate = 1000;
+  world.rules = gated(with_rate);
   const auto ids = open_it();
   world.run_until(*breaker().until - kSecond);
   for (const TaskId id : {ids[0], ids[1]}) {
@@ -165,13 +158,9 @@ TEST_F(BreakerStory, AProbeWhoseClaimFailsIsGivenBack) {
   EXPECT_EQ(flow->gates.pending() + flow->jobs.waiting(Lane::gate_writes), 1U);
 }
 
-class PatternBreakers : public GateStory {
- protected:
-  PatternBreakers() : GateStory(gated_by_pattern(with_breaker())) {}
-};
-
 // Regression: the failure that was written before the error counted twice.
-TEST_F(PatternBreakers, ABatchThatWasSplitIsNotRepeatedAsAWhole) {
+TEST_F(GateStory, ABatchThatWasSplitIsNotRepeatedAsAWhole) {
+  begin(gated_by_pattern(with_breaker()));
   flow->broker.declare("orders.a");
   flow->broker.declare("orders.b");
   std::vector<TaskId> ids;

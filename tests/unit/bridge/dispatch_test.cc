@@ -151,17 +151,6 @@ TEST_F(DispatchStory, ARefusedRepeatKeepsTheAttemptThatMayBeInTheQueue) {
   EXPECT_EQ(world.row(id).state, State::awaiting);
 }
 
-TEST_F(DispatchStory, AWordOnTheCopyCountsWhileTheRepeatIsRefused) {
-  const TaskId id = world.insert("orders", world.now());
-  flow.broker.lose_next(1, true);
-  flow.broker.nack_next(1);
-  flow.hand_over(id);
-  world.loop.run_for(Ms{100});
-  ASSERT_EQ(flow.say({id, event::Succeeded{1}})->verdict, Decision::Verdict::applied);
-  world.loop.run_for(Ms{6000});
-  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1})) << "it succeeded: no repeat";
-}
-
 TEST_F(DispatchStory, WhatWasClaimedUnderALeaseThatWasLostIsNotPublished) {
   Flow brief(world, {.name = "brief", .lease = Ms{150}});
   flow.shards.leave([] {});
@@ -182,30 +171,6 @@ TEST_F(DispatchStory, WhatWasClaimedUnderALeaseThatWasLostIsNotPublished) {
   brief.dispatch.due_again({brief.names.item(world.row(id), world.now())});
   world.loop.run_for(Ms{100});
   EXPECT_EQ(brief.attempts_in("orders"), (std::vector<int>{1}));
-}
-
-// B2: more than 16 MB of bodies, and nobody fetches any more.
-TEST_F(DispatchStory, AClaimThatReturnsDuringADrainEnds) {
-  const auto message = std::make_shared<Message>(Message{{}, {}, std::string(2'000'000, 'b')});
-  flow.jobs.by_hand(Lane::flow);
-  for (int i = 0; i < 16; ++i) {
-    NewTask fresh;
-    fresh.message = message;
-    fresh.task = world.row(world.insert("orders", world.now()));
-    fresh.task.id = world.ids.next(world.now());
-    fresh.task.body_bytes = 2'000'000;
-    fresh.task.digest = message_digest(*message);
-    world.eyes->insert({&fresh, 1}, Fence{0, {}, true});
-    flow.hand_over(fresh.task.id);
-  }
-  world.loop.run_for(Ms{0});
-  flow.dispatch.drain();
-  ASSERT_TRUE(flow.jobs.run_next());
-  flow.jobs.by_itself(Lane::flow);
-  world.loop.run_for(Ms{1000});
-  EXPECT_EQ(flow.broker.depth("orders"), 8U) << "what had been read";
-  EXPECT_TRUE(flow.dispatch.idle());
-  EXPECT_FALSE(flow.shards.in_use(5));
 }
 
 // B6: the rate is the queue's, not each instance's.

@@ -311,9 +311,7 @@ TEST_F(PromiseStory, AfterThePauseTheTimeIsOurs) {
 }
 
 TEST_F(PromiseStory, WhatWaitedForItsTokenIsGated) {
-  GateRules gate;
-  gate.rate = 1;
-  begin(promising(gate));
+  begin(promising({.rate = 1}));
   due_now(20);
   world.loop.run_for(kLong);
   EXPECT_EQ(counted().late, 0);
@@ -323,9 +321,7 @@ TEST_F(PromiseStory, WhatWaitedForItsTokenIsGated) {
 }
 
 TEST_F(PromiseStory, AnOutageIsLateForAQueueWithARateToo) {
-  GateRules gate;
-  gate.rate = 1;
-  begin(promising(gate));
+  begin(promising({.rate = 1}));
   flow->dispatch.open(false);
   due_now(5);
   world.loop.run_for(kLong);

@@ -1,4 +1,5 @@
-// The fixture of tests of gates in the flow: one queue `orders` with the gates of the test, and no other.
+// The fixture of tests of gates in the flow: one queue `orders` with the gates that begin() is told, and no
+// other.
 // Thread: one test's.
 #pragma once
 
@@ -32,12 +33,6 @@ inline RuleBookPtr gated_by_pattern(const GateRules& gate) {
                  {{QueuePattern("orders.*"), one->queue("orders")}});
 }
 
-inline GateRules with_rate(double per_second) {
-  GateRules gate;
-  gate.rate = per_second;
-  return gate;
-}
-
 inline GateRules with_breaker() {
   GateRules gate;
   gate.breaker = BreakerRules{
@@ -47,8 +42,8 @@ inline GateRules with_breaker() {
 
 class GateStory : public testing::Test {
  protected:
-  explicit GateStory(const GateRules& gate) : GateStory(gated(gate)) {}
-  explicit GateStory(RuleBookPtr rules) {
+  void begin(const GateRules& gate) { begin(gated(gate)); }
+  void begin(RuleBookPtr rules) {
     world.rules = std::move(rules);
     flow = std::make_unique<Flow>(world);
     for (const auto& [queue, gate] : world.rules->queues()) flow->broker.declare(queue);

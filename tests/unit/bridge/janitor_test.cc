@@ -54,18 +54,6 @@ TEST_F(JanitorStory, WithoutWorkItAsksOneThingTwiceASecond) {
          "answer, each 15 one for causes";
 }
 
-TEST_F(JanitorStory, WhatADeadOwnerLeftIsPublishedWhenItsConnectionMustBeDead) {
-  const TaskId id = world.insert("orders", world.now());
-  const Fence peer = world.peer("peer", Ms{2000});
-  ASSERT_EQ(world.apply(peer, {id, event::Claim{}}).verdict, Decision::Verdict::applied);
-  start();  // once the peer's leases have run out
-  const EpochMs taken = world.now();
-  world.run_until(taken + Ms{4990});
-  EXPECT_EQ(flow.broker.depth("orders"), 0U) << "its own copy may be on its way yet";
-  world.run_until(taken + Ms{6100});
-  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
-}
-
 // The rows say `scheduled`, but the sweep must not treat them as unclaimed.
 TEST_F(JanitorStory, ShortClaimsOfADeadOwnerWaitAsWell) {
   std::vector<Event> claims;

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 
 class PauseStory : public GateStory {
  protected:
-  PauseStory() : GateStory(story_rules()) {}
+  PauseStory() { begin(story_rules()); }
   void pause(const std::string& queue, std::optional<EpochMs> until = {}) {
     world.pause(queue, until);
     world.loop.run_for(Ms{600});
@@ -184,15 +184,11 @@ TEST_F(BigPause, TwoThousandClosedQueuesDelayNoOther) {
   EXPECT_TRUE(world.loop.run_until([&] { return flow->broker.depth("closed-1999") == 4; }, Ms{5000}));
 }
 
-class ManyPauses : public testing::Test {
- protected:
-  static constexpr std::size_t kMostHeld = 1000;
-  World world;
-  Flow flow{world, {.max_loaded = 10 * kMostHeld}};
-};
-
 // They don't empty the heap for the others.
-TEST_F(ManyPauses, ClosedQueuesKeepFewTasksInAllAndAllGoOutInTheEnd) {
+TEST(ManyPauses, ClosedQueuesKeepFewTasksInAllAndAllGoOutInTheEnd) {
+  constexpr std::size_t kMostHeld = 1000;
+  World world;
+  Flow flow(world, {.max_loaded = 10 * kMostHeld});
   flow.take_shards();
   flow.janitor.start();
   flow.gates.start();

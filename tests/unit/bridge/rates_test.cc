@@ -12,33 +12,15 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class RateStory : public GateStory {
- protected:
-  RateStory() : GateStory(with_rate(20)) {}
+struct RateStory : GateStory {
+  RateStory() { begin({.rate = 20}); }
 };
 
-class OneASecondStory : public GateStory {
- protected:
-  OneASecondStory() : GateStory(with_rate(1)) {}
-};
-
-class HundredRatesStory : public GateStory {
- protected:
-  HundredRatesStory() : GateStory(gated(with_rate(1.0 / 60), 100)) {}
-};
-
-class SlowRateStory : public GateStory {
- protected:
-  SlowRateStory() : GateStory(rules()) {}
-  static GateRules rules() {
-    GateRules gate = with_breaker();
-    gate.breaker->open_after = gate.breaker->close_after = 1;
-    gate.rate = 1.0 / 60;
-    return gate;
-  }
-};
-
-TEST_F(SlowRateStory, IsNotExceededWhileTheFlowGrowsAgain) {
+TEST_F(GateStory, ARateIsNotExceededWhileTheFlowGrowsAgain) {
+  GateRules gate = with_breaker();
+  gate.breaker->open_after = gate.breaker->close_after = 1;
+  gate.rate = 1.0 / 60;
+  begin(gate);
   const TaskId first = scheduled("orders", Ms{10});
   world.loop.run_for(kSecond * 20);
   fails(first);
@@ -97,15 +79,8 @@ TEST_F(RateStory, APausedQueueSavesUpNothing) {
   EXPECT_NEAR(static_cast<double>(sent().size()), 105, 12);
 }
 
-GateRules by_tenant() {
-  GateRules gate;
-  gate.rate_by = RateBy{"tenant", 5};
-  return gate;
-}
-
-class TenantStory : public GateStory {
- protected:
-  TenantStory() : GateStory(by_tenant()) {}
+struct TenantStory : GateStory {
+  TenantStory() { begin({.rate_by = RateBy{"tenant", 5}}); }
 };
 
 TEST_F(TenantStory, ASlowTenantDelaysNoOther) {
@@ -125,9 +100,7 @@ TEST_F(TenantStory, ASlowTenantDelaysNoOther) {
 
 // The queue has a rate as well, for which its values compete.
 TEST_F(TenantStory, ATenantWithABacklogSharesTheQueuesRate) {
-  GateRules gate = by_tenant();
-  gate.rate = 6;
-  world.rules = gated(gate);
+  world.rules = gated({.rate = 6, .rate_by = RateBy{"tenant", 5}});
   for (int i = 0; i < 300; ++i) scheduled("orders", Ms{100}, "large");
   std::vector<TaskId> small;
   for (int i = 0; i < 30; ++i) small.push_back(scheduled("orders", Ms{110}, "small"));
@@ -155,7 +128,8 @@ TEST_F(TenantStory, ATaskWhoseHeaderIsBeingReadIsNotForgotten) {
 }
 
 // A bucket begins as if it had been used at the last full minute, which was 40 s before.
-TEST_F(HundredRatesStory, AnIdleRateCostsNothing) {
+TEST_F(GateStory, AnIdleRateCostsNothing) {
+  begin(gated({.rate = 1.0 / 60}, 100));
   for (const auto& [queue, gate] : world.rules->queues()) {
     for (int i = 0; i < 5; ++i) scheduled(queue, Ms{100});
   }
@@ -231,7 +205,8 @@ TEST_F(TenantStory, TasksWithoutAValueShareOneRate) {
 }
 
 // As when the process stops during an outage.
-TEST_F(OneASecondStory, AClaimThatFailsLeavesItsTokenToTheNext) {
+TEST_F(GateStory, AClaimThatFailsLeavesItsTokenToTheNext) {
+  begin({.rate = 1});
   flow->janitor.stop();  // its jobs would count
   flow->jobs.by_hand(Lane::flow);
   for (int i = 0; i < 3; ++i) scheduled("orders", Ms{100});
@@ -244,14 +219,9 @@ TEST_F(OneASecondStory, AClaimThatFailsLeavesItsTokenToTheNext) {
   EXPECT_EQ(flow->dispatch.held(), 1U) << "the second one may go";
 }
 
-class PatternRateStory : public GateStory {
- protected:
-  PatternRateStory() : GateStory(gated_by_pattern(with_rate(1))) {
-    for (const char* queue : {"orders.a", "orders.b"}) flow->broker.declare(queue);
-  }
-};
-
-TEST_F(PatternRateStory, EachQueueThatMatchesHasAGateOfItsOwn) {
+TEST_F(GateStory, EachQueueThatMatchesAPatternHasAGateOfItsOwn) {
+  begin(gated_by_pattern({.rate = 1}));
+  for (const char* queue : {"orders.a", "orders.b"}) flow->broker.declare(queue);
   for (int i = 0; i < 30; ++i) scheduled("orders.a", Ms{100});
   for (int i = 0; i < 3; ++i) scheduled("orders.b", Ms{100});
   for (int i = 0; i < 10; ++i) scheduled("orders", Ms{100});
@@ -261,19 +231,11 @@ TEST_F(PatternRateStory, EachQueueThatMatchesHasAGateOfItsOwn) {
   EXPECT_THAT(sent("orders"), SizeIs(10)) << "does not match";
 }
 
-GateRules with_window() {
-  GateRules gate;
-  gate.window =
-      std::make_shared<const TimeWindow>(TimeWindow::parse({"08:00-08:30", "09:00-18:00"}, "UTC").value());
-  return gate;
-}
-
-class WindowStory : public GateStory {
- protected:
-  WindowStory() : GateStory(with_window()) {}
-};
+using WindowStory = GateStory;
 
 TEST_F(WindowStory, TasksWaitOutsideTheWindow) {
+  begin({.window = std::make_shared<const TimeWindow>(
+             TimeWindow::parse({"08:00-08:30", "09:00-18:00"}, "UTC").value())});
   const auto in_day = [&] { return Ms{world.now().ms % 86'400'000}; };
   const Ms closes = kSecond * 60 * (8 * 60 + 30), opens = kSecond * 60 * 9 * 60;
   ASSERT_LT(in_day(), closes);
@@ -295,15 +257,9 @@ TEST_F(WindowStory, TasksWaitOutsideTheWindow) {
 
 // ---- A consumer's retry-after for the whole queue.
 
-GateRules with_retry_after() {
-  GateRules gate;
-  gate.retry_after = {kSecond * 60, true};
-  return gate;
-}
-
 class RetryAfterStory : public GateStory {
  protected:
-  RetryAfterStory() : GateStory(with_retry_after()) {}
+  RetryAfterStory() { begin({.retry_after = {kSecond * 60, true}}); }
   void asks(TaskId id, Ms wait, bool proven = true) {
     event::Failed failed;
     failed.attempt = 1;

@@ -6,8 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "tests/support/memory/memory_store.h"
-#include "tests/support/virtual_time.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -36,9 +34,8 @@ struct Upkeep {
   Retention retention;
 };
 
-class RetentionPasses : public testing::Test {
+class RetentionPasses : public testing::Test, protected World {
  protected:
-  RetentionPasses() { store = open_memory_store(db); }
   // One that was taken in and ended so long ago.
   TaskId old(Ms age, State state) {
     const EpochMs at = db->now() - age;
@@ -48,19 +45,13 @@ class RetentionPasses : public testing::Test {
     n.task.state = state;
     if (is_finished(state)) n.task.finished_at = at;
     n.message = std::make_shared<Message>();
-    EXPECT_EQ(store->insert({&n, 1}, Fence{0, {}, true}).at(0).how, Inserted::How::inserted);
+    EXPECT_EQ(eyes->insert({&n, 1}, Fence{0, {}, true}).at(0).how, Inserted::How::inserted);
     return n.task.id;
   }
-  bool there(TaskId id) { return store->find(id).has_value(); }
+  bool there(TaskId id) { return eyes->find(id).has_value(); }
   bool until(const std::function<bool()>& condition, Ms most = Ms{60'000}) {
     return loop.run_until(condition, most);
   }
-
-  const std::shared_ptr<test::VirtualClock> clock = std::make_shared<test::VirtualClock>();
-  test::VirtualLoop loop{*clock};
-  std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>(clock, 1);
-  std::unique_ptr<Store> store;
-  IdSource ids{3};
 };
 
 TEST_F(RetentionPasses, OldOnesGoPartsAreMadeAndReloadHoldsAtOnce) {
@@ -71,7 +62,7 @@ TEST_F(RetentionPasses, OldOnesGoPartsAreMadeAndReloadHoldsAtOnce) {
   EXPECT_FALSE(there(gone));
   for (const TaskId id : {young, parked, waiting}) EXPECT_TRUE(there(id));
   EXPECT_TRUE(one.retention.state().totals.last);
-  EXPECT_TRUE(until([&] { return store->partitions().size() >= 8; }));
+  EXPECT_TRUE(until([&] { return eyes->partitions().size() >= 8; }));
   one.retention.reload(kOneHour / 2);
   ASSERT_TRUE(until([&] { return !there(young); }));
   EXPECT_TRUE(
@@ -82,7 +73,7 @@ TEST_F(RetentionPasses, OldOnesGoPartsAreMadeAndReloadHoldsAtOnce) {
 TEST_F(RetentionPasses, OffDeletesNothing) {
   const TaskId id = old(kDay * 400, State::succeeded);
   Upkeep one(loop, db, "one", 1, std::nullopt);
-  ASSERT_TRUE(until([&] { return !store->partitions().empty(); }));
+  ASSERT_TRUE(until([&] { return !eyes->partitions().empty(); }));
   // When this one has gone, also a pass that should not have been would have come to the other.
   const TaskId older = old(kDay * 501, State::succeeded);
   one.retention.reload(kDay * 500);
@@ -98,17 +89,17 @@ TEST_F(RetentionPasses, APartOfTheTimeBeforeIsDroppedAndOneThatIsHeldEmptied) {
   };
   const std::vector<Partition> partitions{{"held", {}, IdSource::floor(day(5))},
                                           {"over", {}, IdSource::floor(day(3))}};
-  ASSERT_EQ(store->add_partitions(partitions), PartitionsAdded::added);
+  ASSERT_EQ(eyes->add_partitions(partitions), PartitionsAdded::added);
   const TaskId stays = old(kDay * 7, State::parked), left = old(kDay * 6, State::succeeded);
   const TaskId gone = old(kDay * 4, State::succeeded);
   Upkeep one(loop, db, "one", 1, kOneHour);
-  const auto has_body = [&](TaskId id) { return store->messages({&id, 1}).size() == 1; };
+  const auto has_body = [&](TaskId id) { return eyes->messages({&id, 1}).size() == 1; };
   ASSERT_TRUE(until([&] { return one.retention.state().totals.partitions == 1; }));
   ASSERT_TRUE(until([&] { return !has_body(left); }));
   EXPECT_FALSE(has_body(gone));
   EXPECT_TRUE(has_body(stays));
-  EXPECT_EQ(store->partitions().front().name, "held");
-  EXPECT_NE(store->partitions().at(1).name, "over");
+  EXPECT_EQ(eyes->partitions().front().name, "held");
+  EXPECT_NE(eyes->partitions().at(1).name, "over");
 }
 
 TEST_F(RetentionPasses, OfTwoOneDoesItAndTheOtherGoesOnWhenThatLeaves) {
@@ -185,15 +176,15 @@ TEST_F(RetentionPasses, WhatWasPassedOverGoesWithTheWalkOfTheNextDay) {
   NewBulk asked;
   asked.who = "test";
   asked.paused = true;
-  const Bulk bulk = store->create_bulk(asked);
+  const Bulk bulk = eyes->create_bulk(asked);
   ASSERT_EQ(bulk.total, 1) << "it keeps its tasks";
   const Event cancel{id, event::Cancel{}, ByHand{"ann", {}}};
-  ASSERT_EQ(store->apply({&cancel, 1}, Fence{}, decider(story_rules())).at(0).verdict,
+  ASSERT_EQ(eyes->apply({&cancel, 1}, Fence{}, decider(story_rules())).at(0).verdict,
             Decision::Verdict::applied);
   Upkeep one(loop, db, "one", 1, kOneHour, kOneHour);
   loop.run_for(kOneHour * 2);
   EXPECT_TRUE(there(id));
-  store->set_bulk({bulk.id, BulkState::aborted});
+  eyes->set_bulk({bulk.id, BulkState::aborted});
   loop.run_for(kOneHour * 24);
   EXPECT_FALSE(there(id));
 }

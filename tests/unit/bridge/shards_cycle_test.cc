@@ -6,8 +6,7 @@
 #include <string>
 
 #include "src/bridge/leases/shards.h"
-#include "tests/support/memory/memory_store.h"
-#include "tests/support/virtual_time.h"
+#include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
 namespace {
@@ -36,9 +35,8 @@ struct Instance {
   Shards shards;
 };
 
-class ShardsCycle : public testing::Test {
+class ShardsCycle : public testing::Test, protected World {
  protected:
-  ShardsCycle() { eyes = open_memory_store(db); }
   Instance& add(const std::string& name) {
     all.push_back(std::make_unique<Instance>(loop, db, name, 100 + all.size(), lease));
     return *all.back();
@@ -68,10 +66,6 @@ class ShardsCycle : public testing::Test {
     });
   }
 
-  const std::shared_ptr<test::VirtualClock> clock = std::make_shared<test::VirtualClock>();
-  test::VirtualLoop loop{*clock};
-  std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>(clock, 1);
-  std::unique_ptr<Store> eyes;
   Ms lease = kLease;
   std::vector<std::unique_ptr<Instance>> all;
 };
@@ -145,20 +139,6 @@ TEST_F(ShardsCycle, AShardThatIsAlwaysInUseIsHandedOver) {
   work.start(Ms{0}, Ms{5});
   add("b").shards.start();
   EXPECT_LT(until([&] { return balanced(); }), kLease * 2);
-}
-
-// A blocked shard is not given back, and is not requested continuously.
-TEST_F(ShardsCycle, AShardWhosePublishHangsIsKeptUntilItEnds) {
-  Instance& busy = add("a");
-  busy.shards.start();
-  until([&] { return balanced(); });
-  busy.shards.begin_use(63);
-  add("b").shards.start();
-  until([&] { return owned(busy) == 33 && owned(*all[1]) == 31; });
-  loop.run_for(kLease * 2);
-  EXPECT_EQ(eyes->shards()[63].owner, busy.shards.node());
-  busy.shards.end_use(63);
-  EXPECT_LT(until([&] { return balanced(); }), kLease);
 }
 
 // tests/simulation --seed 10: it took no new claims as long as a publish of it had no answer, and a queue

@@ -162,18 +162,6 @@ TEST_F(Silences, ADetachmentInTheMiddleOfTheSilenceIsNotForgottenAtItsEnd) {
   EXPECT_THAT(world.eyes->history(before).at(0).attempt.error, HasSubstr("was not attached until"));
 }
 
-TEST_F(Silences, AFailureThatArrivesEndsAHeldSilence) {
-  Looking a(world);
-  a.start();
-  const TaskId id = deliver("orders");
-  attach(a, false);
-  pass(kOver);
-  ASSERT_TRUE(is_held(id));
-  attach(a, true);
-  ASSERT_TRUE(a.flow.broker.reject("orders"));
-  EXPECT_TRUE(world.loop.run_until([&] { return world.row(id).level == 2; }));
-}
-
 TEST_F(Silences, AQueueThatIsGoneIsNotAttachedEither) {
   Looking a(world);
   a.start();
