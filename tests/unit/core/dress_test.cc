@@ -17,10 +17,11 @@ TEST(Strip, TakesOffOursAndKeepsTheBrokersForTheRow) {
   facts.delay.header = "x-wait";
   Table taken = {{"x-wait", 5000}};
   for (const char* ours :
-       {"retry-id", "retry-attempt", "retry-level", "retry-levels", "retry-ladder", "retry-first-failed-at",
-        "retry-queue", "retry-error", "retry-error-type", "retry-after", "retry-max-attempts", "retry-never",
-        "retry-result", "retry-not-before", "retry-origin-exchange", "retry-origin-routing-key",
-        "retry-reason", "retry-exchange", "retry-routing-key", "retry-executor"}) {
+       {"retry-id",         "retry-attempt",         "retry-level",           "retry-levels",
+        "retry-ladder",     "retry-first-failed-at", "retry-queue",           "retry-error",
+        "retry-error-type", "retry-after",           "retry-max-attempts",    "retry-never",
+        "retry-result",     "retry-not-before",      "retry-origin-exchange", "retry-origin-routing-key",
+        "retry-reason",     "retry-exchange",        "retry-routing-key",     "retry-executor"}) {
     taken.emplace_back(ours, "ours");
   }
   const Table kept = {{"app", 1},    {"Retry-Id", "another case"}, {"app", 2},         {"!", ""},
