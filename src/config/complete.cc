@@ -328,35 +328,35 @@ const Table& tokens_table() {
 }
 
 // `all`: the entries before it, `lines`: where each is, by token.
-void add_token(Node& item, std::vector<PersonToken>& all, std::map<Sha256, int>& lines, Problems& problems) {
-  const Mark mark = item.mark;
-  const auto before = problems.count();
-  const auto wrong = [&](const std::string& what) { problems.add(mark, what); };
-  if (item.kind != Node::Kind::map) return wrong("expected a token: " + std::string(kTokenForm));
-  Load load{problems};
-  load.root = std::move(item);
-  walk(load, tokens_table());
-  const Node& one = load.root;
-  if (!one.has("name")) wrong("name is missing: the audit records it with every change");
-  if (!one.has("role")) wrong("role is missing: write " + role().type);
+std::optional<PersonToken> read_person(Value& v, std::vector<PersonToken>& all,
+                                       std::map<Sha256, int>& lines) {
+  v.node.path.clear();
+  if (!v.is(Node::Kind::map, "a token: " + std::string(kTokenForm))) return std::nullopt;
+  const auto before = v.load.problems.count();
+  const Node& one = v.node;
+  const bool read = v.read_by(tokens_table());
+  if (!one.has("name")) v.wrong("name is missing: the audit records it with every change");
+  if (!one.has("role")) v.wrong("role is missing: write " + role().type);
   if (one.has("token") == one.has("token_sha256"))
-    wrong(one.has("token") ? "write token or token_sha256, not both"
-                           : "token is missing: write token, or token_sha256 with its hash");
-  if (problems.count() != before) return;
+    v.wrong(one.has("token") ? "write token or token_sha256, not both"
+                             : "token is missing: write token, or token_sha256 with its hash");
+  if (!read || v.load.problems.count() != before) return std::nullopt;
   PersonToken out;
   fill(one, out);
   fill(one, out.person);
-  const auto [same, is_new] = lines.emplace(out.digest, mark.line);
-  if (!is_new) wrong("the same token as in line " + std::to_string(same->second) + ": use different tokens");
+  const auto [same, is_new] = lines.emplace(out.digest, one.mark.line);
+  if (!is_new)
+    v.wrong("the same token as in line " + std::to_string(same->second) + ": use different tokens");
   const auto first = std::ranges::find_if(
       all, [&](const PersonToken& other) { return other.person.name == out.person.name; });
   const auto texts = [](const PersonToken& token) {
     return token.person.queues == nullptr ? Texts() : token.person.queues->texts();
   };
   if (first != all.end() && (first->person.role != out.person.role || texts(*first) != texts(out)))
-    wrong(out.person.name + " has another role or other queues in line " +
-          std::to_string(lines.at(first->digest)) + ": tokens of one name are for one person");
-  all.push_back(std::move(out));
+    v.wrong(out.person.name + " has another role or other queues in line " +
+            std::to_string(lines.at(first->digest)) + ": tokens of one name are for one person");
+  all.push_back(out);
+  return out;
 }
 
 std::vector<PersonToken> read_tokens_file(const std::string& file, Load& load) {
@@ -364,15 +364,14 @@ std::vector<PersonToken> read_tokens_file(const std::string& file, Load& load) {
   const auto text = load.text_of(file, *load.root.find("http.tokens_file"));
   if (!text) return all;
   Problems own(file);
-  std::map<Sha256, int> lines;
   if (auto root = parse_document(*text, own)) {
-    if (root->kind != Node::Kind::list || root->items.empty()) {
-      own.add(root->mark, "expected a list of tokens: - " + std::string(kTokenForm));
-    } else if (root->items.size() > kMostPeople) {
-      own.add(root->items[kMostPeople].mark,
-              "at most " + std::to_string(kMostPeople) + " tokens are allowed");
-    } else {
-      for (Node& item : root->items) add_token(item, all, lines, own);
+    Load its{own};
+    Value list{its, *root};
+    std::map<Sha256, int> lines;
+    const std::string wanted = "a list of tokens: - " + std::string(kTokenForm);
+    if (list.is(Node::Kind::list, wanted, kMostPeople)) {
+      if (root->items.empty()) list.wrong("expected " + wanted);
+      list.each([&](Value& one) { return read_person(one, all, lines); });
     }
   }
   load.problems.add_all(own);
@@ -446,7 +445,7 @@ Reader<QueueScopePtr> queue_scope() {
   const std::string wanted =
       "a list of names, * matches any characters: [orders, \"billing.*\"]; leave it out for all queues";
   return list_of("list of names", wanted, queue_pattern(), 100)
-      .where([](const auto& list) { return !list.empty(); }, "expected " + wanted)
+      .not_empty("expected " + wanted)
       .to([](std::vector<QueuePattern> all) -> QueueScopePtr {
         return std::make_shared<const QueueScope>(std::move(all));
       });

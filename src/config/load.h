@@ -23,6 +23,8 @@
 
 namespace rung::confile {
 
+struct Table;
+
 struct Load {
   Problems& problems;
   ConfigFor purpose = ConfigFor::sidecar;
@@ -41,7 +43,8 @@ struct Load {
   bool reads_files_of(std::string_view path) const { return purpose != ConfigFor::health && needs(path); }
   // Adds "PATH: what" where the key of `node` is, or where it should be; "" = the node itself.
   void wrong(const Node& node, std::string_view key, const std::string& what) {
-    problems.add(node.mark_at(key), node.path_of(key) + ": " + what);
+    const std::string path = node.path_of(key);
+    problems.add(node.mark_at(key), path.empty() ? what : path + ": " + what);
   }
   void problem(std::string_view path, const std::string& what) { wrong(root, path, what); }
   // Whether warnings are reported: not for commands that only use the database or the broker.
@@ -64,18 +67,18 @@ struct Value {
   // "\"5x\"" if it may be shown, otherwise "the value of \"${X}\"" or "the value".
   std::string shown() const;
   bool may_quote() const { return !secret && !node.substituted; }
-  // False: it has another kind, which is reported.
-  bool is_text(std::string_view wanted) const;
-  // The same, or it has more than `most` items or entries; 0 = any number.
-  bool is_list(std::string_view wanted, std::size_t most = 0) const;
-  bool is_map(std::string_view wanted, std::size_t most = 0) const;
-  // Each item of a list. nullopt: one has an error.
+  // False: it has another kind, or more than `most` items or entries (0 = any number), which is reported.
+  bool is(Node::Kind kind, std::string_view wanted, std::size_t most = 0) const;
+  // Reads the keys of this map by a table of its own. False: one has an error, which is reported.
+  bool read_by(const Table& table);
+  // Each item of a list; those with keys are called by their numbers. nullopt: one has an error.
   template <typename Read>
   auto each(Read read) {
     std::optional<std::vector<typename std::invoke_result_t<Read&, Value&>::value_type>> all(std::in_place);
     bool ok = true;
-    for (Node& item : node.items) {
-      item.path = node.path;
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      Node& item = node.items[i];
+      item.path = node.path + (item.kind == Node::Kind::map ? "[" + std::to_string(i + 1) + "]" : "");
       Value one{load, item, secret};
       auto value = read(one);
       ok = ok && value;
@@ -104,6 +107,10 @@ struct Reader {
               return value;
             }};
   }
+  // The same, with at least one item.
+  Reader not_empty(const std::string& what) const {
+    return where([](const T& all) { return !all.empty(); }, what);
+  }
   // The same, as `convert` makes it of what is read.
   template <typename Convert>
   auto to(Convert convert) const {
@@ -123,7 +130,7 @@ template <typename T>
 Reader<std::vector<T>> list_of(std::string type, const std::string& wanted, Reader<T> item,
                                std::size_t most = 0) {
   return {std::move(type), [=](Value& v) -> std::optional<std::vector<T>> {
-            if (!v.is_list(wanted, most)) return std::nullopt;
+            if (!v.is(Node::Kind::list, wanted, most)) return std::nullopt;
             return v.each(item);
           }};
 }
@@ -139,7 +146,7 @@ template <typename Map, typename T>
 Reader<Map> map_of(std::string type, const std::string& wanted, const Reader<std::string>& key,
                    Reader<T> value, std::size_t most = 0) {
   return {std::move(type), [=](Value& v) -> std::optional<Map> {
-            if (!v.is_map(wanted, most)) return std::nullopt;
+            if (!v.is(Node::Kind::map, wanted, most)) return std::nullopt;
             std::vector<std::pair<std::string, T>> all;
             std::set<std::string> seen;
             bool ok = true;
@@ -169,12 +176,6 @@ Texts names_of(const Map& map) {
 
 using Levels = std::variant<int, std::vector<Ms>>;               // how many, or their delays
 Reader<std::string> text(std::size_t most = std::string::npos);  // 1 to `most` bytes
-Reader<Ms> duration(Ms least = Ms{1}, Ms most = levels::kLongest);
-Reader<Ms> whole_seconds(Ms least, Ms most);
-Reader<int> integer(int least, int most);
-Reader<double> number();
-Reader<double> percent_or_off();
-Reader<bool> boolean();
 Reader<std::string> choice(const Texts& words);
 // The same; a word stands for a value.
 template <typename T>
@@ -189,22 +190,9 @@ Reader<std::string> name(std::size_t most = kLongestName);
 bool is_plain(std::string_view text);
 // Any valid AMQP name: at most 255 bytes.
 Reader<std::string> amqp_name();
-// A file's path; relative paths start at the config's directory. The file must be readable, if the purpose
-// needs it.
-Reader<std::string> file();
-// Warns if every user of this machine can read it.
-Reader<std::string> secret_file();
-// The same for the config itself, if there is a password in the URL and the key is secret.
-Reader<std::string> url(const Texts& schemes);
-// Of a broker or a database.
 using Urls = std::vector<Url>;
-Reader<Urls> address(const Texts& schemes);
-// Several of one service: a list, or a comma-separated string (for environment variables).
-Reader<Urls> addresses(const Texts& schemes);
 // Its host and port, or the scheme's usual one.
 std::string place_of(const Url& url);
-Reader<Url> host_port();
-Reader<Texts> names();  // a list; * matches any characters
 
 enum class When { start, live, secret };  // read at the start, or by SIGHUP, too; secret: at the start
 

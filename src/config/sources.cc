@@ -15,10 +15,6 @@ constexpr std::string_view kReadingForm =
     "{ header: NAME }, { property: NAME }, { body: true, json: /POINTER }, { queue_name: true } or "
     "{ routing_key: true }, with json, match and as if needed";
 
-constexpr std::pair<const char*, Readings Dialect::*> kReadingKeys[] = {
-    {"queue", &Dialect::queue},       {"error_type", &Dialect::error_type},  {"error", &Dialect::error},
-    {"stack", &Dialect::stack},       {"failed_at", &Dialect::failed_at},    {"executor", &Dialect::executor},
-    {"exchange", &Dialect::exchange}, {"routing_key", &Dialect::routing_key}};
 constexpr std::pair<const char*, Reading::From> kSources[] = {{"header", Reading::From::header},
                                                               {"property", Reading::From::property},
                                                               {"body", Reading::From::body},
@@ -41,66 +37,68 @@ std::optional<RuleRegex> read_pattern(Value& v) {
   return *std::move(compiled);
 }
 
-const Table& dialect_table() {
-  static const Table table = [] {
-    using enum When;
-    using Form = Reading::Form;
-    const Reader<Texts> texts = one_or_list("texts", text());
-    const Reader<std::string> pointer =
+std::optional<Reading> read_reading(Value& v) {
+  using enum When;
+  using Form = Reading::Form;
+  static const Reader<std::string> kYes = choice({"true"});
+  static const Table kTable{
+      {{"header", &Reading::name, text(), "", start},
+       {"property", &Reading::name, choice({kReadProperties.begin(), kReadProperties.end()}), "", start},
+       {"body", kYes, "", start},
+       {"queue_name", kYes, "", start},
+       {"routing_key", kYes, "", start},
+       {"json", &Reading::json_pointer,
         text().where([](const std::string& text) { return text.starts_with('/'); },
-                     "a pointer begins with /, like /error/message");
-    const Reader<std::string> yes = choice({"true"});
-    const Reader<std::string> property = choice({kReadProperties.begin(), kReadProperties.end()});
-    Table all;
-    all.keys = {{"name", &Dialect::name, text(), "", start},
-                {"about", &Dialect::about, text(), "", start},
-                {"versions", &Dialect::versions, text(), "", start},
-                {"sources", &Dialect::sources, texts, "", start},
-                {"notes", &Dialect::notes, texts, "", start},
-                {"remove", &Dialect::remove, one_or_list("texts", removed()), "", start}};
-    for (const auto& [key, member] : kReadingKeys) {
-      all.lists.emplace_back(key, kReadingForm);
-      const std::string of = std::string(key) + ".*.";
-      all.keys.insert(all.keys.end(),
-                      {{of + "header", &Reading::name, text(), "", start},
-                       {of + "property", &Reading::name, property, "", start},
-                       {of + "body", yes, "", start},
-                       {of + "queue_name", yes, "", start},
-                       {of + "routing_key", yes, "", start},
-                       {of + "json", &Reading::json_pointer, pointer, "", start},
-                       {of + "match", &Reading::pattern, own("expression", read_pattern), "", start},
-                       {of + "as", &Reading::form,
-                        choice<Form>({{"iso8601", Form::iso8601},
-                                      {"epoch_s", Form::epoch_s},
-                                      {"epoch_ms", Form::epoch_ms},
-                                      {"nservicebus", Form::nservicebus}}),
-                        "", start}});
-    }
-    return all;
-  }();
-  return table;
-}
-
-Reading reading_of(const Node& node, const std::string& key, Problems& problems) {
-  const auto problem = [&](const std::string& what) { problems.add(node.mark, key + ": " + what); };
+                     "a pointer begins with /, like /error/message"),
+        "", start},
+       {"match", &Reading::pattern, own("expression", read_pattern), "", start},
+       {"as", &Reading::form,
+        choice<Form>({{"iso8601", Form::iso8601},
+                      {"epoch_s", Form::epoch_s},
+                      {"epoch_ms", Form::epoch_ms},
+                      {"nservicebus", Form::nservicebus}}),
+        "", start}},
+      {}};
+  if (!v.is(Node::Kind::map, kReadingForm) || !v.read_by(kTable)) return std::nullopt;
+  const bool of_time = v.node.path.starts_with("failed_at"), has_form = v.node.has("as");
   Reading out;
-  fill(node, out);
-  if (node.invalid) return out;
+  fill(v.node, out);
   int sources = 0;
   for (const auto& [part, from] : kSources) {
-    if (!node.has(part)) continue;
+    if (!v.node.has(part)) continue;
     out.from = from;
     ++sources;
   }
-  if (sources != 1)
-    problem("a reading has one source: write " + std::string(kReadingForm));
-  else if (out.from == Reading::From::body && out.json_pointer.empty())
-    problem("body needs json: a pointer into it, like /error/message");
-  if (key == "failed_at" && !node.has("as"))
-    problem("as is missing: one of iso8601, epoch_s, epoch_ms, nservicebus");
-  else if (key != "failed_at" && node.has("as"))
-    problem("as is only for failed_at");
+  if (sources != 1) return v.wrong("a reading has one source: write " + std::string(kReadingForm));
+  if (out.from == Reading::From::body && out.json_pointer.empty())
+    return v.wrong("body needs json: a pointer into it, like /error/message");
+  if (of_time != has_form)
+    return v.wrong(has_form ? "as is only for failed_at"
+                            : "as is missing: one of iso8601, epoch_s, epoch_ms, nservicebus");
   return out;
+}
+
+const Table& dialect_table() {
+  using enum When;
+  static const Reader<Texts> kTexts = one_or_list("texts", text());
+  static const Reader<Readings> kReadings =
+      list_of("readings", "a list: write [" + std::string(kReadingForm) + "]", own("reading", read_reading));
+  static const Table table{{{"name", &Dialect::name, text(), "", start},
+                            {"about", &Dialect::about, text(), "", start},
+                            {"versions", &Dialect::versions, text(), "", start},
+                            {"sources", &Dialect::sources, kTexts, "", start},
+                            {"notes", &Dialect::notes, kTexts, "", start},
+                            {"remove", &Dialect::remove, one_or_list("texts", removed()), "", start},
+                            {"queue", &Dialect::queue, kReadings, "", start},
+                            {"error_type", &Dialect::error_type, kReadings, "", start},
+                            {"error", &Dialect::error, kReadings, "", start},
+                            {"stack", &Dialect::stack, kReadings, "", start},
+                            {"failed_at", &Dialect::failed_at, kReadings, "", start},
+                            {"executor", &Dialect::executor, kReadings, "", start},
+                            {"exchange", &Dialect::exchange, kReadings, "", start},
+                            {"routing_key", &Dialect::routing_key, kReadings, "", start}},
+                           {}};
+  return table;
 }
 
 constexpr std::string_view kNoLadder = "none", kDefaultDialect = "plain";
@@ -244,9 +242,6 @@ DialectPtr parse_dialect(std::string_view yaml, Problems& problems) {
   Dialect dialect;
   fill(node, dialect);
   dialect.text = yaml;
-  for (const auto& [key, member] : kReadingKeys) {
-    for (const Node& item : node.items_at(key)) (dialect.*member).push_back(reading_of(item, key, problems));
-  }
   if (dialect.name.empty() && problems.count() == before)
     problems.add(mark, "name is missing: the name by which error_queues refers to the dialect");
   return problems.count() == before ? std::make_shared<const Dialect>(std::move(dialect)) : nullptr;

@@ -130,7 +130,7 @@ TEST(DialectFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(problems_of("name: mine\nqueue: [ { header: X, match: '(' } ]\n"),
               ElementsAre(HasSubstr("my.yaml:2:30: queue[1].match: not a regular expression")));
   EXPECT_THAT(problems_of("name: mine\nerror: [ { body: true } ]\n"),
-              ElementsAre(HasSubstr("my.yaml:2:10: error: body needs json")));
+              ElementsAre(HasSubstr("my.yaml:2:10: error[1]: body needs json")));
   EXPECT_THAT(problems_of("name: mine\nerror: [ { header: X, property: type } ]\n"),
               ElementsAre(HasSubstr("a reading has one source")));
   EXPECT_THAT(problems_of("name: mine\nfailed_at: [ { header: X } ]\n"),

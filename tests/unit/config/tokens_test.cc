@@ -127,7 +127,7 @@ TEST_F(ConfigTokens, Bounds) {
                 std::to_string(i) + " }\n";
   EXPECT_EQ(people(thousand).size(), 1000U);
   EXPECT_THAT(wrong(thousand + entry("name: a, role: admin")),
-              ElementsAre("tokens:1001:3: at most 1000 tokens are allowed"));
+              ElementsAre("tokens:1001:3: at most 1000 are allowed"));
   std::string queues = "q";
   for (int i = 0; i < 100; ++i) queues += ", q";
   EXPECT_THAT(wrong(entry("name: a, role: admin, queues: [" + queues + "]")),
