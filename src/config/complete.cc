@@ -22,60 +22,46 @@ namespace confile {
 namespace {
 
 // A section with the addresses of one broker or database: `url` or `urls`.
-class Service {
- public:
-  // `around`: what has the section, or should have it.
-  Service(std::string section, const Node& around, Load& load)
-      : section_(std::move(section)),
-        around_(around),
-        load_(load),
-        urls_(around.get<Urls>(key()).value_or(Urls())) {}
-
-  // "groups.eu.store"
-  std::string name() const { return around_.path_of(section_); }
+struct Service {
+  const Node& around;   // what has the section, or should have it
+  std::string section;  // "store"
   // The key with the addresses.
-  std::string path() const { return around_.path_of(key()); }
-  const Node* find(std::string_view key) const { return around_.find(at(key)); }
-  const Urls& urls() const { return urls_; }
-  // At the addresses.
-  void wrong(const std::string& what) const { load_.wrong(around_, key(), what); }
+  std::string key = section + (around.has(section + ".urls") ? ".urls" : ".url");
+  Urls urls = around.get<Urls>(key).value_or(Urls());
 
-  void check(std::string_view example, bool needed) const {
-    const bool has_one = find("url") != nullptr, has_list = find("urls") != nullptr;
-    if (needed && !has_one && !has_list)
-      load_.problems.add(around_.mark_at(section_), name() + ".url is missing: write " + name() +
-                                                        ": { url: \"" + std::string(example) + "\" }");
-    if (has_one && has_list)
-      wrong(name() + ".url is also set: keep only one of them; put all addresses in " + path() +
-            ", or a single address in " + name() + ".url");
-  }
-
-  // Its first line takes the place of the passwords in the URLs. nullptr: there is none.
-  void check_password(const Node* file) const {
-    if (file == nullptr || file->invalid || urls_.empty() || !load_.reads_files_of(file->path)) return;
-    const auto without = std::ranges::find_if(urls_, [](const Url& url) { return url.user.empty(); });
-    if (without != urls_.end())
-      return load_.wrong(
-          *file, "",
-          "the URL has no user for this password: write " + without->scheme + "://USER@... in " + path());
-    const auto line = read_password_file(*file->get<std::string>());
-    if (!line) load_.wrong(*file, "", line.error().message);
-  }
-
- private:
-  std::string at(std::string_view key) const { return section_ + "." + std::string(key); }
-  std::string key() const { return at(find("urls") != nullptr ? "urls" : "url"); }
-
-  const std::string section_;  // "store"
-  const Node& around_;
-  Load& load_;
-  const Urls urls_;
+  std::string path() const { return around.path_of(key); }
 };
 
+void check_addresses(const Service& one, const std::string& example, bool needed, Load& load) {
+  const std::string section = one.around.path_of(one.section), url = section + ".url";
+  const bool has_one = one.around.has(one.section + ".url");
+  if (!one.around.has(one.key) && needed)
+    load.problems.add(one.around.mark_at(one.section),
+                      url + " is missing: write " + section + ": { url: \"" + example + "\" }");
+  if (has_one && one.key.ends_with(".urls"))
+    load.wrong(one.around, one.key,
+               url + " is also set: keep only one of them; put all addresses in " + one.path() +
+                   ", or a single address in " + url);
+}
+
+// Its first line takes the place of the passwords in the URLs. nullptr: there is none.
+void check_password(const Service& one, const Node* file, Load& load) {
+  if (file == nullptr || file->invalid || one.urls.empty() || !load.reads_files_of(file->path)) return;
+  const auto without = std::ranges::find_if(one.urls, [](const Url& url) { return url.user.empty(); });
+  const auto line = read_password_file(*file->get<std::string>());
+  if (without != one.urls.end()) {
+    load.wrong(
+        *file, "",
+        "the URL has no user for this password: write " + without->scheme + "://USER@... in " + one.path());
+  } else if (!line) {
+    load.wrong(*file, "", line.error().message);
+  }
+}
+
 bool same_database(const Service& one, const Service& other) {
-  return std::ranges::any_of(one.urls(), [&](const Url& url) {
+  return std::ranges::any_of(one.urls, [&](const Url& url) {
     return std::ranges::any_of(
-        other.urls(), [&](const Url& its) { return url.path == its.path && place_of(url) == place_of(its); });
+        other.urls, [&](const Url& its) { return url.path == its.path && place_of(url) == place_of(its); });
   });
 }
 
@@ -90,8 +76,8 @@ void compare_groups(std::size_t first, std::size_t second, const Stores& stores,
   if (one.prefix == other.prefix)
     load.wrong(node, "prefix", "same prefix as group " + one.name + ": each group needs its own prefix");
   if (same_database(stores[first], stores[second]))
-    stores[second].wrong("same host, port and schema as group " + one.name +
-                         ": each group needs its own database");
+    load.wrong(node, stores[second].key,
+               "same host, port and schema as group " + one.name + ": each group needs its own database");
   for (const Node& queue : node.items_at("queues")) {
     if (std::ranges::find(one.queues, queue.text) != one.queues.end())
       load.wrong(queue, "", one.name + " has the same entry: a queue belongs to one group");
@@ -143,7 +129,7 @@ void resolve_groups(const Stores& stores, Load& load) {
 void check_tls(const Service& broker, Load& load) {
   const Node& root = load.root;
   check_pair(load, "broker");
-  const bool plain = !broker.urls().empty() && broker.urls().front().scheme != "amqps";
+  const bool plain = !broker.urls.empty() && broker.urls.front().scheme != "amqps";
   for (const auto* path : {"broker.ca", "broker.cert", "broker.key", "broker.verify_host"}) {
     if (plain && root.has(path))
       load.problem(path, "only valid with amqps://, but " + broker.path() + " uses amqp://");
@@ -186,26 +172,28 @@ void complete_node(Load& load) {
 
 void check_passwords(const Service& broker, const Stores& stores, Load& load) {
   Config& config = load.config;
-  broker.check_password(load.root.find("broker.password_file"));
+  check_password(broker, load.root.find("broker.password_file"), load);
   for (const Service& store : stores) {
     // Its own, or that of all groups: only for the group that is needed.
-    const Node* const own = store.find("password_file");
-    if (load.reads_files_of(store.name() + ".password_file"))
-      store.check_password(own != nullptr ? own : load.root.find("store.password_file"));
-    if (!config.groups.empty() && store.name() != "groups." + config.groups.own + ".store") continue;
-    config.store.urls = store.urls();
+    const std::string section = store.around.path_of("store");
+    const Node* const own = store.around.find("store.password_file");
+    if (load.reads_files_of(section + ".password_file"))
+      check_password(store, own != nullptr ? own : load.root.find("store.password_file"), load);
+    if (!config.groups.empty() && section != "groups." + config.groups.own + ".store") continue;
+    config.store.urls = store.urls;
     if (own != nullptr) config.store.password_file = own->text_at("");
   }
 }
 
 void complete_services(Load& load) {
-  const Service broker("broker", load.root, load);
+  const Service broker{load.root, "broker"};
   Stores stores;
-  for (const auto& [key, group] : load.root.entries_at("groups")) stores.emplace_back("store", group, load);
-  if (stores.empty()) stores.emplace_back("store", load.root, load);
+  for (const auto& [key, group] : load.root.entries_at("groups")) stores.push_back({group, "store"});
+  if (stores.empty()) stores.push_back({load.root, "store"});
   resolve_groups(stores, load);
-  broker.check("amqp://user:password@host:port/%2f", load.purpose != ConfigFor::reading);
-  for (const Service& store : stores) store.check("mysql://user:password@host:port/schema", true);
+  check_addresses(broker, "amqp://user:password@host:port/%2f", load.purpose != ConfigFor::reading, load);
+  for (const Service& store : stores)
+    check_addresses(store, "mysql://user:password@host:port/schema", true, load);
   check_tls(broker, load);
   check_passwords(broker, stores, load);
 }

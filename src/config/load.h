@@ -257,8 +257,6 @@ inline constexpr std::string_view kRuleForm = "{ when: { type: TimeoutError }, t
 
 // "" if it is not known.
 std::string host_name();
-// Reports a queue or an exchange that is one of Rung's own, where the key names it.
-void refuse_own(const Node& node, std::string_view key, Load& load);
 
 // Checks that involve several keys; also reads the files with secrets and builds the rule book.
 void complete(Load& load);
@@ -279,16 +277,8 @@ Reader<Role> role();
 
 // The rules from ladders, queues and tags; nullptr on errors.
 RuleBookPtr build_rules(Load& load);
-// The value of a key that names one of `known`, which are of a `kind`; "" if it names none, or one that is
-// not among them, which is reported.
-std::string known_name(const Node& node, std::string_view key, const std::string& kind, const Texts& known,
-                       Load& load);
-// The same for a ladder.
-std::string ladder_at(const Node& node, std::string_view key, Load& load);
 // nullptr: there are no `causes`.
 CauseRulesPtr build_cause_rules(Load& load);
-// `error_queues`, those of this process's group.
-ErrorQueuesPtr build_error_queues(Load& load);
 // nullptr: not a valid dialect; the problems say why.
 DialectPtr parse_dialect(std::string_view yaml, Problems& problems);
 // The built-in dialects, and those of the config's files, which it reads.

@@ -1,5 +1,7 @@
 // Builds the rule book from ladders, queues with their gates, tags and lists of rules, and `causes`: checks
-// what involves several keys, and warns of rules that never match.
+// what involves several keys, and warns of rules that never match. Where messages come from besides failed
+// ones: `delays`, from an exchange that Rung declares to one that it only publishes to, and `error_queues`,
+// from queues to which a framework publishes failures, both without loops.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +17,7 @@ using Ladders = RuleBook::Ladders;
 
 // Each is tried for every failure of a queue that has no entry of its own.
 constexpr std::size_t kMostPatterns = 1000;
+constexpr std::string_view kNoLadder = "none", kDefaultDialect = "plain";
 
 std::optional<levels::Ladder> ladder_of(const Node& node, Load& load) {
   if (node.invalid) return std::nullopt;
@@ -55,6 +58,33 @@ std::optional<levels::Ladder> ladder_of(const Node& node, Load& load) {
   if (ladder) return *ladder;
   // The error begins with the name of the invalid key.
   return problem(node.mark_at(ladder.error().substr(0, ladder.error().find(' '))), ladder.error());
+}
+
+// The value of a key that names one of `known`, which are of a `kind`; "" if it names none, or one that is
+// not among them, which is reported.
+std::string known_name(const Node& node, std::string_view key, const std::string& kind, const Texts& known,
+                       Load& load) {
+  const auto wanted = node.get<std::string>(key);
+  if (!wanted || std::ranges::find(known, *wanted) != known.end()) return wanted.value_or("");
+  const std::string all = known.empty() ? ": there are none" : ": available " + kind + "s: " + joined(known);
+  load.wrong(
+      node, key,
+      "unknown " + kind +
+          (node.find(key)->substituted ? all : " " + in_quotes(*wanted) + did_you_mean(*wanted, known, all)));
+  return {};
+}
+
+// The same for a ladder.
+std::string ladder_at(const Node& node, std::string_view key, Load& load) {
+  return known_name(node, key, "ladder", names_of(load.ladders), load);
+}
+
+// Reports a queue or an exchange that is one of Rung's own, where the key names it.
+void refuse_own(const Node& node, std::string_view key, Load& load) {
+  const std::string name = node.text_at(key), prefix = load.config.broker.prefix + ".";
+  const std::string own =
+      prefix.size() > 1 && name.starts_with(prefix) ? prefix : load.config.groups.own_prefix(name);
+  if (!own.empty()) load.wrong(node, key, "names that begin with " + own + " are reserved for Rung");
 }
 
 // Silence means one of two things.
@@ -144,8 +174,6 @@ TagRules tag_of(const Node& tag, Load& load) {
                       tag.path + ": queue cannot be combined with exchange or routing_key");
   if (tag.has("routing_key") && !tag.has("exchange") && !tag.has("queue"))
     load.wrong(tag, "routing_key", "requires exchange; for a queue use queue");
-  // A due message would return to Rung at once, as another row each time.
-  for (const auto* key : {"queue", "exchange"}) refuse_own(tag, key, load);
   check_silence(tag, load);
   TagRules rules;
   fill(tag, rules);
@@ -160,8 +188,21 @@ TargetRules targets_of(Load& load) {
   if (!load.config.broker.prefix.empty()) targets.own = load.config.broker.prefix + ".";
   targets.groups = load.config.groups;
   fill(root, targets);
+  std::vector<ErrorQueue> sources;
+  for (const Node& one : root.items_at("error_queues")) {
+    if (auto from = one.get<std::string>("from")) sources.push_back({.from = *std::move(from)});
+  }
+  const ErrorQueues errors(std::move(sources));
+  // Where the config itself sends messages. From a queue of Rung's, and from an error queue, also another
+  // group's, they would come back at once, as another row each time.
   const auto add = [&](const Node& node, std::string_view key) {
-    if (auto name = node.get<std::string>(key)) targets.configured.insert(*std::move(name));
+    const std::string to = node.text_at(key);
+    if (to.empty()) return;
+    targets.configured.insert(to);
+    refuse_own(node, key, load);
+    if (key != "exchange" && errors.find(to) != nullptr)
+      load.wrong(node, key,
+                 in_quotes(to) + " is an error queue: Rung would take its messages in again and again");
   };
   for (const auto& [key, queue] : root.entries_at("queues")) {
     const QueuePattern pattern(key.text);
@@ -229,7 +270,6 @@ FailureRule rule_of(const Node& node, Load& load) {
   if (snoozes && (then.delay || climbs))
     problem(".then: snooze keeps the level: it cannot be combined with delay or ladder");
   if (then.delay && climbs) problem(".then: delay and ladder cannot be combined: keep one");
-  refuse_own(node, "then.to", load);
   if (rule.type_from && rule.type_from->groups == 0)
     load.wrong(node, "type_from",
                "the expression has no group: write parentheses around the type, e.g. "
@@ -266,6 +306,86 @@ void warn_of_useless(const Entry& entry, const std::vector<FailureRule>& rules, 
     if (std::ranges::none_of(queues, [&](const auto& queue) { return may_match(rules[i], queue); }))
       load.warn(items[i], "when.queue", "never matches: no queue with these rules has such a name");
   }
+}
+
+// Whether the entry names a group, if there are any, or none. Reports it if not.
+bool fits_groups(const Node& one, const std::string& what, Load& load) {
+  const QueueGroups& groups = load.config.groups;
+  const auto group = one.get<std::string>("group");
+  if (groups.empty() ? !group : group && groups.find(*group) != nullptr) return true;
+  load.wrong(one, "group",
+             groups.empty() ? "the config has no groups: remove it"
+                            : "set the group that " + what + ": " + groups.names());
+  return false;
+}
+
+// Whether an entry that fits is for this process.
+bool is_ours(const Node& one, const QueueGroups& groups) {
+  return groups.empty() || groups.own.empty() || one.get<std::string>("group") == groups.own;
+}
+
+void check_names(const Node& one, Load& load) {
+  const std::string from = one.text_at("from");
+  refuse_own(one, "from", load);
+  if (from.find_first_not_of('*') == std::string::npos) {
+    load.wrong(one, "from", "matches every queue: write a part of the error queues' names, like \"*_error\"");
+  } else {
+    // The config gives rules for the retries of these: they have consumers.
+    const bool pattern = from.find('*') != std::string::npos;
+    for (const Entry& queue : load.root.entries_at("queues")) {
+      // An error queue may match a pattern of queues: it has no consumer of its own.
+      const std::string name = QueuePattern(queue.key.text).only_name().value_or(queue.key.text);
+      if (from == name || (pattern && matches_pattern(from, name)))
+        load.wrong(one, "from",
+                   (pattern ? "matches" : "is") + (" the queue " + in_quotes(queue.key.text)) +
+                       " of queues:, whose messages are for its consumer");
+    }
+  }
+  if (one.text_at("to").find('*') != std::string::npos)
+    load.wrong(one, "to", "must name one queue: only from may be a pattern");
+}
+
+// nullptr: there is no such dialect, which is reported; or it is a user's, whose file this command does not
+// read.
+DialectPtr dialect_of(const Node& one, Load& load) {
+  const auto name = one.get<std::string>("dialect").value_or(std::string(kDefaultDialect));
+  const auto found = load.config.dialects.find(name);
+  if (found != load.config.dialects.end()) return found->second;
+  if (load.root.valid("dialects") || load.reads_files_of("dialects"))
+    known_name(one, "dialect", "dialect", names_of(load.config.dialects), load);
+  return nullptr;
+}
+
+void add_error_queue(const Node& one, std::vector<ErrorQueue>& all, Load& load) {
+  ErrorQueue queue;
+  fill(one, queue);
+  queue.retries = one.get<std::string>("ladder") != kNoLadder;
+  if (queue.retries) queue.ladder = ladder_at(one, "ladder", load);
+  queue.dialect = dialect_of(one, load);
+  if (queue.dialect == nullptr) return;
+  if (queue.dialect->name == kDefaultDialect && queue.to.empty() && !queue.is_pattern())
+    load.warn(one, "",
+              "without `to`, a message goes back to the queue that its x-death or its header retry-queue "
+              "names; one that has neither is parked");
+  all.push_back(std::move(queue));
+}
+
+// `error_queues`, those of this process's group.
+ErrorQueuesPtr build_error_queues(Load& load) {
+  std::vector<ErrorQueue> queues;
+  std::set<std::string> seen;
+  for (const Node& one : load.root.items_at("error_queues")) {
+    if (one.invalid) continue;
+    if (!one.has("from")) {
+      load.wrong(one, "", "from is missing: write " + std::string(kErrorQueueForm));
+      continue;
+    }
+    check_names(one, load);
+    if (!seen.insert(one.text_at("from")).second) load.wrong(one, "from", "duplicate entry");
+    if (fits_groups(one, "takes these messages in", load) && is_ours(one, load.config.groups))
+      add_error_queue(one, queues, load);
+  }
+  return std::make_shared<const ErrorQueues>(std::move(queues));
 }
 
 // nullptr on errors.
@@ -370,20 +490,33 @@ const Ladders& ready_ladders() {
   return all;
 }
 
-std::string known_name(const Node& node, std::string_view key, const std::string& kind, const Texts& known,
-                       Load& load) {
-  const auto wanted = node.get<std::string>(key);
-  if (!wanted || std::ranges::find(known, *wanted) != known.end()) return wanted.value_or("");
-  const std::string all = known.empty() ? ": there are none" : ": available " + kind + "s: " + joined(known);
-  load.wrong(
-      node, key,
-      "unknown " + kind +
-          (node.find(key)->substituted ? all : " " + in_quotes(*wanted) + did_you_mean(*wanted, known, all)));
-  return {};
-}
-
-std::string ladder_at(const Node& node, std::string_view key, Load& load) {
-  return known_name(node, key, "ladder", names_of(load.ladders), load);
+void complete_delays(Load& load) {
+  Config& config = load.config;
+  const std::vector<Node>& all = load.root.items_at("delays");
+  std::set<std::string> delayed, seen;
+  for (const Node& one : all) delayed.insert(one.text_at("from"));
+  for (const Node& one : all) {
+    if (one.invalid) continue;
+    const std::string from = one.text_at("from"), to = one.text_at("to");
+    const auto before = load.problems.count();
+    if (from.empty() || to.empty())
+      load.wrong(one, "",
+                 std::string(from.empty() ? "from" : "to") + " is missing: write " + std::string(kDelayForm));
+    else if (from.starts_with("amq."))
+      load.wrong(one, "from", "names that begin with amq. are reserved for the broker");
+    else if (from == to)
+      load.wrong(one, "to", "the same as from: messages would loop");
+    else if (delayed.contains(to))
+      load.wrong(one, "to", "another entry delays this exchange: write the final exchange");
+    else if (!seen.insert(from).second)
+      load.wrong(one, "from", "duplicate entry");
+    refuse_own(one, "from", load);
+    refuse_own(one, "to", load);
+    const bool fits = fits_groups(one, "receives these messages", load);
+    if (fits && load.problems.count() == before && is_ours(one, config.groups))
+      config.delays.emplace(from, to);
+  }
+  for (const auto& [from, to] : config.delays) config.broker.rabbitmq.delay_exchanges.push_back(from);
 }
 
 RuleBookPtr build_rules(Load& load) {

@@ -1,6 +1,4 @@
-// Where messages come from besides failed ones: `delays`, from an exchange that Rung declares to one that it
-// only publishes to, and `error_queues`, from queues to which a framework publishes failures, both without
-// loops; and the dialects of frameworks, which are files: the built-in ones, and the user's.
+// The dialects of frameworks, which are files: the built-in ones, and the user's.
 #include <algorithm>
 
 #include "plugin/rabbitmq/dialects/ready.h"
@@ -101,129 +99,7 @@ const Table& dialect_table() {
   return table;
 }
 
-constexpr std::string_view kNoLadder = "none", kDefaultDialect = "plain";
-
-// Whether the entry names a group, if there are any, or none. Reports it if not.
-bool fits_groups(const Node& one, const std::string& what, Load& load) {
-  const QueueGroups& groups = load.config.groups;
-  const auto group = one.get<std::string>("group");
-  if (groups.empty() ? !group : group && groups.find(*group) != nullptr) return true;
-  load.wrong(one, "group",
-             groups.empty() ? "the config has no groups: remove it"
-                            : "set the group that " + what + ": " + groups.names());
-  return false;
-}
-
-// Whether an entry that fits is for this process.
-bool is_ours(const Node& one, const QueueGroups& groups) {
-  return groups.empty() || groups.own.empty() || one.get<std::string>("group") == groups.own;
-}
-
-void check_names(const Node& one, Load& load) {
-  const std::string from = one.text_at("from");
-  refuse_own(one, "from", load);
-  if (from.find_first_not_of('*') == std::string::npos) {
-    load.wrong(one, "from", "matches every queue: write a part of the error queues' names, like \"*_error\"");
-  } else {
-    // The config gives rules for the retries of these: they have consumers.
-    const bool pattern = from.find('*') != std::string::npos;
-    for (const Entry& queue : load.root.entries_at("queues")) {
-      // An error queue may match a pattern of queues: it has no consumer of its own.
-      const std::string name = QueuePattern(queue.key.text).only_name().value_or(queue.key.text);
-      if (from == name || (pattern && matches_pattern(from, name)))
-        load.wrong(one, "from",
-                   (pattern ? "matches" : "is") + (" the queue " + in_quotes(queue.key.text)) +
-                       " of queues:, whose messages are for its consumer");
-    }
-  }
-  if (one.text_at("to").find('*') != std::string::npos)
-    load.wrong(one, "to", "must name one queue: only from may be a pattern");
-  refuse_own(one, "to", load);
-}
-
-// nullptr: there is no such dialect, which is reported; or it is a user's, whose file this command does not
-// read.
-DialectPtr dialect_of(const Node& one, Load& load) {
-  const auto name = one.get<std::string>("dialect").value_or(std::string(kDefaultDialect));
-  const auto found = load.config.dialects.find(name);
-  if (found != load.config.dialects.end()) return found->second;
-  if (load.root.valid("dialects") || load.reads_files_of("dialects"))
-    known_name(one, "dialect", "dialect", names_of(load.config.dialects), load);
-  return nullptr;
-}
-
-void add_error_queue(const Node& one, std::vector<ErrorQueue>& all, Load& load) {
-  ErrorQueue queue;
-  fill(one, queue);
-  queue.retries = one.get<std::string>("ladder") != kNoLadder;
-  if (queue.retries) queue.ladder = ladder_at(one, "ladder", load);
-  queue.dialect = dialect_of(one, load);
-  if (queue.dialect == nullptr) return;
-  if (queue.dialect->name == kDefaultDialect && queue.to.empty() && !queue.is_pattern())
-    load.warn(one, "",
-              "without `to`, a message goes back to the queue that its x-death or its header retry-queue "
-              "names; one that has neither is parked");
-  all.push_back(std::move(queue));
-}
-
-// A message that goes to an error queue, also to another group's, would be taken in again.
-void check_loops(Load& load) {
-  const std::vector<Node>& all = load.root.items_at("error_queues");
-  std::vector<ErrorQueue> sources;
-  for (const Node& one : all) {
-    if (auto from = one.get<std::string>("from")) sources.push_back({.from = *std::move(from)});
-  }
-  const ErrorQueues errors(std::move(sources));
-  const auto check = [&](const Node& node, std::string_view key) {
-    const std::string to = node.text_at(key);
-    if (!to.empty() && errors.find(to) != nullptr)
-      load.wrong(node, key,
-                 in_quotes(to) + " is an error queue: Rung would take its messages in again and again");
-  };
-  for (const Node& one : all) check(one, "to");
-  for (const auto& [key, tag] : load.root.entries_at("tags")) check(tag, "queue");
-  for (const auto& [key, list] : load.root.entries_at("rules")) {
-    for (const Node& rule : list.items) check(rule, "then.to");
-  }
-}
-
 }  // namespace
-
-void refuse_own(const Node& node, std::string_view key, Load& load) {
-  const std::string name = node.text_at(key), prefix = load.config.broker.prefix + ".";
-  const std::string own =
-      prefix.size() > 1 && name.starts_with(prefix) ? prefix : load.config.groups.own_prefix(name);
-  if (!own.empty()) load.wrong(node, key, "names that begin with " + own + " are reserved for Rung");
-}
-
-void complete_delays(Load& load) {
-  Config& config = load.config;
-  const std::vector<Node>& all = load.root.items_at("delays");
-  std::set<std::string> delayed, seen;
-  for (const Node& one : all) delayed.insert(one.text_at("from"));
-  for (const Node& one : all) {
-    if (one.invalid) continue;
-    const std::string from = one.text_at("from"), to = one.text_at("to");
-    const auto before = load.problems.count();
-    if (from.empty() || to.empty())
-      load.wrong(one, "",
-                 std::string(from.empty() ? "from" : "to") + " is missing: write " + std::string(kDelayForm));
-    else if (from.starts_with("amq."))
-      load.wrong(one, "from", "names that begin with amq. are reserved for the broker");
-    else if (from == to)
-      load.wrong(one, "to", "the same as from: messages would loop");
-    else if (delayed.contains(to))
-      load.wrong(one, "to", "another entry delays this exchange: write the final exchange");
-    else if (!seen.insert(from).second)
-      load.wrong(one, "from", "duplicate entry");
-    refuse_own(one, "from", load);
-    refuse_own(one, "to", load);
-    const bool fits = fits_groups(one, "receives these messages", load);
-    if (fits && load.problems.count() == before && is_ours(one, config.groups))
-      config.delays.emplace(from, to);
-  }
-  for (const auto& [from, to] : config.delays) config.broker.rabbitmq.delay_exchanges.push_back(from);
-}
 
 DialectPtr parse_dialect(std::string_view yaml, Problems& problems) {
   const auto before = problems.count();
@@ -267,24 +143,6 @@ Config::Dialects read_dialects(Load& load) {
     }
   }
   return all;
-}
-
-ErrorQueuesPtr build_error_queues(Load& load) {
-  std::vector<ErrorQueue> queues;
-  std::set<std::string> seen;
-  for (const Node& one : load.root.items_at("error_queues")) {
-    if (one.invalid) continue;
-    if (!one.has("from")) {
-      load.wrong(one, "", "from is missing: write " + std::string(kErrorQueueForm));
-      continue;
-    }
-    check_names(one, load);
-    if (!seen.insert(one.text_at("from")).second) load.wrong(one, "from", "duplicate entry");
-    if (fits_groups(one, "takes these messages in", load) && is_ours(one, load.config.groups))
-      add_error_queue(one, queues, load);
-  }
-  check_loops(load);
-  return std::make_shared<const ErrorQueues>(std::move(queues));
 }
 
 }  // namespace confile
