@@ -69,19 +69,6 @@ class HttpTest : public SidecarTest {
     return answer.status == 201 ? answer.json().at("retry_id").get<std::string>() : "0";
   }
   json task(const std::string& id) { return get("/v1/tasks/" + id).json(); }
-  // A message "mine" that a consumer rejects, and fails again after its retry. Returns its task, on level 2.
-  // REQUIRES: a ladder of 200 ms and more.
-  std::string failed_twice(const std::string& queue) {
-    Message message;
-    message.body = "x";
-    message.properties.message_id = "mine";
-    fail(queue, message);
-    const Received got = delivery(queue);
-    const std::string id = retry_id(got);
-    report(got, "failed", "refused by the bank");
-    EXPECT_TRUE(eventually([&] { return task(id).value("level", 0) == 2; }));
-    return id;
-  }
   // Waits for a state; returns the last state seen, reached or not.
   json wait_for(const std::string& id, const std::string& state) {
     json last;

@@ -1,8 +1,7 @@
-// Many messages at once: unchanged to the byte, none lost, none twice; the views agree with the consumer.
+// Many messages at once: none lost, none twice; the views agree with the consumer.
 #include <set>
 
 #include "tests/integration/sidecar/messages.h"
-#include "tests/support/seed.h"
 
 namespace rung::test {
 namespace {
@@ -12,57 +11,6 @@ class Bulk : public SidecarTest {
   // No lease is lost, so nothing is sent twice, however busy the machine is.
   void SetUp() override { config.more = "lease: 1m\n"; }
 };
-
-TEST_F(Bulk, MessagesOfEverySizeComeBackToTheByte) {
-  std::mt19937_64 random(seed());
-  config.ladder = "[500ms, 1s]";
-  start();
-  const std::string queue = attached();
-  constexpr std::size_t kMessages = 150, kLargest = 1 << 20;
-  // Bodies are made again from their seeds where they are compared: they stay out of memory.
-  std::vector<std::uint64_t> seeds(kMessages);
-  const auto make = [&](std::size_t i) {
-    std::mt19937_64 own(seeds[i]);
-    // From 0 B to 1 MB, as many small as large ones.
-    std::size_t size = static_cast<std::size_t>(own() % (std::size_t{1} << (own() % 21)));
-    if (i % 100 == 0) size = kLargest;
-    if (i % 100 == 1) size = 0;
-    Message message = random_message(own, size);
-    message.headers->emplace_back("number", static_cast<std::int64_t>(i));
-    return message;
-  };
-  for (auto& one : seeds) one = random();
-  AmqpProbe consumer;
-  consumer.consume(queue, 50);
-  std::size_t published = 0, first_seen = 0;
-  std::vector<std::string> ids(kMessages);
-  std::vector<bool> back(kMessages);
-  std::size_t came = 0;
-  while (came < kMessages) {
-    while (published < kMessages && published < first_seen + 100) {
-      ASSERT_TRUE(amqp.publish("", queue, make(published++)));
-    }
-    const auto received = consumer.next(kBound);
-    ASSERT_TRUE(received) << came << " of " << kMessages << " came back";
-    const auto number = static_cast<std::size_t>(int_header(received->message, "number"));
-    ASSERT_LT(number, kMessages);
-    if (!has_header(received->message, "retry-id")) {
-      ++first_seen;
-      consumer.reject(*received);
-      continue;
-    }
-    consumer.ack(*received);
-    ASSERT_FALSE(back[number]) << "twice: " << number;
-    back[number] = true;
-    ids[number] = retry_id(*received);
-    ++came;
-    expect_same(make(number), received->message);
-    if (HasFailure()) FAIL() << "message " << number;
-  }
-  EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), kMessages);
-  EXPECT_EQ(rows("SELECT COUNT(*) AS n FROM retry_current")[0]["n"], std::to_string(kMessages));
-  EXPECT_EQ(amqp.depth(failed()), 0U);
-}
 
 TEST_F(Bulk, ViewsAgreeWithWhatWasSeen) {
   config.ladder = "[300ms, 600ms, 900ms]";
@@ -135,6 +83,12 @@ TEST_F(Bulk, ViewsAgreeWithWhatWasSeen) {
       EXPECT_EQ(attempts[i]["queue"], queue);
     }
   }
+  // Counted by minute, and written a moment later: 200 first failures, 300 of retries.
+  Row sums;
+  EXPECT_TRUE(eventually([&] {
+    sums = rows("SELECT SUM(failed) AS f, SUM(retried) AS r, SUM(succeeded) AS s FROM retry_activity")[0];
+    return sums["f"] == "500" && sums["r"] == "450" && sums["s"] == "150";
+  })) << described(sums);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-// Messages for the tests of the sidecar: typical ones, and random ones from a seed.
+// Messages for the tests of the sidecar.
 #pragma once
 
-#include <random>
 #include <string>
 
 #include "tests/support/messages.h"
@@ -11,9 +10,6 @@ namespace rung::test {
 
 // A typical message of a shop: content type, type, message-id, two headers.
 Message order(std::string body = "{\"order\": 7}");
-
-// Random headers and properties from the seed, and a body of `size` bytes, not only UTF-8.
-Message random_message(std::mt19937_64& random, std::size_t size);
 
 // The headers without those that the contract says Rung adds, to compare with the original.
 Table without_added(const Message& message);
