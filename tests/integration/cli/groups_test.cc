@@ -1,4 +1,5 @@
-// Two groups behind one broker: a prefix, a database and a sidecar each, one rung.yaml.
+// Two groups behind one broker: a prefix, a database and a sidecar each, one rung.yaml. That what fails climbs in
+// its own database: examples/cases/two_groups.py, run by tests/integration/examples.
 #include <fmt/format.h>
 
 #include "tests/integration/cli/fixture.h"
@@ -73,23 +74,6 @@ class Groups : public ::testing::Test {
   test::SidecarConfig settings_;
   std::unique_ptr<test::Sidecar> eu_, us_;
 };
-
-TEST_F(Groups, ADeadLetterClimbsInItsOwnDatabase) {
-  start_both();
-  EXPECT_THAT(eu_->log(), HasSubstr("prefix=" + name_ + "-eu"));
-  fail_once(eu_queue_);
-  fail_once(us_queue_);
-  for (const std::string& queue : {eu_queue_, us_queue_}) {
-    const auto back = amqp_.get_within(queue);
-    ASSERT_TRUE(back) << queue;
-    EXPECT_EQ(back->message.body, "to " + queue);
-    amqp_.ack(*back);
-  }
-  EXPECT_EQ(count(eu_db_, "TRUE"), "1");
-  EXPECT_EQ(count(eu_db_, "queue = '" + eu_queue_ + "'"), "1");
-  EXPECT_EQ(count(us_db_, "TRUE"), "1");
-  EXPECT_EQ(count(us_db_, "queue = '" + us_queue_ + "'"), "1");
-}
 
 TEST_F(Groups, ASubmittedTaskGoesToTheGroupOfItsQueue) {
   ASSERT_EQ(rung({"migrate", "--group", "eu"}).exit, 0);

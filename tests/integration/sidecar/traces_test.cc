@@ -1,4 +1,5 @@
-// Traces, seen from outside: the spans that a collector gets, and the messages that stay as they were.
+// Traces, seen from outside: the spans that a collector gets, and the messages that stay as they were. What a
+// span has, and its links: TracesOfTasks in tests/unit/otel.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -69,12 +70,6 @@ class Traces : public SidecarTest {
     EXPECT_THAT(found, SizeIs(1)) << operation << " " << attempt;
     return found.empty() ? Json() : found[0];
   }
-  static Json link(const Json& span, const std::string& what) {
-    for (const Json& link : span.at("links")) {
-      if (attributes(link).at("rung.link") == what) return link;
-    }
-    return {};
-  }
   static std::string ids(const Json& of) {
     return of.at("traceId").get<std::string>() + of.at("spanId").get<std::string>();
   }
@@ -83,26 +78,6 @@ class Traces : public SidecarTest {
     const Ran ran = run_shell("printf %s 'shop/" + config.prefix + "/" + id + "/" + std::to_string(attempt) +
                               "' | sha256sum");
     return ran.out.substr(0, 48);
-  }
-  void expect_chain(const std::vector<Json>& all, const std::string& id, int attempts) const {
-    for (int attempt = 0; attempt <= attempts; ++attempt) {
-      const Json span = one(all, attempt == 0 ? "receive" : "publish", attempt);
-      ASSERT_TRUE(span.is_object());
-      EXPECT_EQ(ids(span), first_ids(id, attempt));
-      EXPECT_EQ(attributes(span).at("rung.retry_id"), id);
-      const Json origin = link(span, "origin");
-      ASSERT_TRUE(origin.is_object());
-      EXPECT_EQ(ids(origin), std::string(kOriginTrace) + kOriginSpan);
-      EXPECT_EQ(origin.at("traceState"), "vendor=1,other@x=2");
-      if (attempt == 0) continue;
-      const Json previous = link(span, "previous");
-      ASSERT_TRUE(previous.is_object());
-      EXPECT_EQ(ids(previous), first_ids(id, attempt - 1));
-      const Json settled = one(all, "settle", attempt);
-      ASSERT_TRUE(settled.is_object());
-      EXPECT_EQ(settled.at("traceId"), span.at("traceId"));
-      EXPECT_EQ(settled.at("parentSpanId"), span.at("spanId"));
-    }
   }
 
   const int port;
@@ -130,18 +105,14 @@ TEST_F(Traces, TwoFailuresAndASuccess) {
   EXPECT_TRUE(eventually([&] { return spans(collector).size() >= 5; }));
   const auto all = spans(collector);
   ASSERT_THAT(all, SizeIs(5)) << "receive, and publish and settle of two attempts";
-  expect_chain(all, id, 2);
   const Json received = one(all, "receive", 0), published = one(all, "publish", 1),
              failed = one(all, "settle", 1), ended = one(all, "settle", 2);
-  EXPECT_EQ(received.at("name"), "receive " + config.prefix + ".failed");
-  EXPECT_EQ(published.at("name"), "publish " + queue);
-  EXPECT_EQ(attributes(published).at("messaging.message.id"), *sent.properties.message_id);
-  EXPECT_EQ(attributes(published).at("messaging.message.conversation_id"), "c-1");
+  EXPECT_EQ(ids(received), first_ids(id, 0));
+  EXPECT_EQ(ids(published), first_ids(id, 1));
   EXPECT_EQ(attributes(published).count("server.address"), 1U);
+  EXPECT_EQ(failed.at("parentSpanId"), published.at("spanId"));
   EXPECT_EQ(attributes(failed).at("rung.outcome"), "failed");
-  EXPECT_EQ(failed.at("status").at("code"), 2) << "an error";
   EXPECT_EQ(attributes(ended).at("rung.outcome"), "succeeded");
-  EXPECT_FALSE(ended.contains("status"));
   EXPECT_EQ(attributes(ended.at("resource")).at("service.name"), "shop");
   EXPECT_EQ(rung().log().find("open-sesame"), std::string::npos);
 }
