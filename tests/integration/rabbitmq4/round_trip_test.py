@@ -5,10 +5,8 @@ nothing changes further with the second retry.
 """
 import pathlib
 import subprocess
-import time
 import uuid
 
-import pika
 from proton import (Array, Data, Delivery, UNDESCRIBED, byte, char, decimal32, decimal64, decimal128, float32, int32,
                     short, symbol, timestamp, ubyte, uint, ulong, ushort)
 
@@ -174,24 +172,6 @@ class RoundTrip(servers.Sidecar):
         self.assertEqual(message.application["retry-reason"], "delivery_limit")
         row, = self.sql("SELECT * FROM retry_current WHERE queue = %s", self.queue)
         self.assertEqual(row["message_id"], "limit")
-
-    def test_conversion(self):
-        """A fact about RabbitMQ: the first of these stops any AMQP 0-9-1 consumer of the queue that it is in."""
-        messages = dict(NOT_CONVERTED)
-        if not since(4, 3):
-            messages.update({name: left_out(name) for name in LEFT_OUT})
-        for name, message in messages.items():
-            with self.subTest(name):
-                self.client.send(self.queue, message)
-                connection = pika.BlockingConnection(pika.URLParameters(self.amqp))
-                with self.assertRaises(pika.exceptions.ConnectionClosedByBroker) as closed:
-                    for _ in range(100):
-                        connection.channel().basic_get(self.queue)
-                        time.sleep(0.1)
-                self.assertEqual(closed.exception.reply_code, 541)
-                delivery, back = self.client.receive(self.queue)
-                self.assertEqual(comparable(back), comparable(message))
-                self.client.settle(delivery, Delivery.ACCEPTED)
 
     def test_unblock(self):
         """One of those in rung.failed stops the intake. examples/amqp10/unblock.py mends it."""
