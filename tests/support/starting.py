@@ -29,15 +29,20 @@ LIBC = ctypes.CDLL(None)
 STARTER = concurrent.futures.ThreadPoolExecutor(1, "starter")
 
 
-def until(what, condition, seconds=None, told=lambda: ""):
-    """What the condition finds. `told`: more, for the error."""
+def until(what, condition, seconds=None, told=lambda: "", away=()):
+    """What the condition finds. `told`: more, for the error. `away`: exceptions that mean "not yet"."""
     seconds = seconds or BOUND_SECONDS
     deadline = time.monotonic() + seconds
-    while not (found := condition()):
+    while True:
+        error = None
+        try:
+            if found := condition():
+                return found
+        except away as why:
+            error = why
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds:g} s: {what}\n{told()}")
+            raise AssertionError(f"not within {seconds:g} s: {what}\n{told()}") from error
         time.sleep(0.05)
-    return found
 
 
 def free_port():

@@ -1,16 +1,16 @@
 """Servers of a cluster, each in a namespace of its own: RabbitMQ, MySQL and MariaDB, from a root folder."""
+import contextlib
 import os
 import signal
 import socket
 import subprocess
-import time
 
 import pymysql
+from starting import until
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 IN_ROOT = os.path.join(HERE, "..", "..", "in_root")
 AMQP, MYSQL = 5672, 3306
-READY_S = 120
 
 
 class Node:
@@ -50,20 +50,27 @@ class Node:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def wait_port(self, port):
-        deadline = time.monotonic() + READY_S
-        while True:
-            try:
-                socket.create_connection((self.address, port), 1).close()
-                return
-            except OSError as error:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    with open(os.path.join(self.folder, "out"), errors="replace", encoding="utf-8") as out:
-                        raise RuntimeError(f"{self.name} does not answer: {error}\n{out.read()[-3000:]}") from error
-                time.sleep(0.2)
+    def answers(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"{self.name} has ended:\n{self.said()}")
+        socket.create_connection((self.address, self.port), 1).close()
+        return True
+
+    def is_there(self):
+        with contextlib.suppress(RuntimeError, OSError):
+            return self.answers()
+
+    def said(self):
+        with open(os.path.join(self.folder, "out"), errors="replace", encoding="utf-8") as out:
+            return out.read()[-3000:]
+
+    def wait_ready(self):
+        until(f"{self.name} answers", self.answers, told=self.said, away=(pymysql.Error, OSError))
 
 
 class RabbitNode(Node):
+    port = AMQP
+
     def write_config(self, addresses, detector_ms=None):
         """`addresses`: of all nodes of the cluster, this one's too. `detector_ms`: how often a node asks whether the others
         are alive; else as RabbitMQ has it, 5000."""
@@ -91,23 +98,14 @@ class RabbitNode(Node):
     def start(self):
         self.launch(*self.environment, "/usr/lib/rabbitmq/bin/rabbitmq-server")
 
-    def wait_ready(self):
-        self.wait_port(AMQP)
-
     def ctl(self, *arguments, program="rabbitmqctl", timeout=60):
         return subprocess.run(self.command(*self.environment, f"/usr/lib/rabbitmq/bin/{program}", "-q", *arguments), check=True,
                               text=True, capture_output=True, timeout=timeout).stdout
 
-    def answers(self):
-        try:
-            socket.create_connection((self.address, AMQP), 1).close()
-            return True
-        except OSError:
-            return False
-
 
 class DatabaseNode(Node):
     """MySQL or MariaDB. `more`: further options of the server."""
+    port = MYSQL
 
     def __init__(self, network, host, name, root, folder, number, more=()):
         super().__init__(network, host, name, root, folder)
@@ -145,17 +143,8 @@ class DatabaseNode(Node):
                 pass
         self.launch("mariadbd" if self.is_mariadb else "mysqld", *options, *([] if self.is_mariadb else ["--mysqlx=OFF"]))
 
-    def wait_ready(self):
-        self.wait_port(MYSQL)
-        deadline = time.monotonic() + READY_S
-        while True:
-            try:
-                self.value("SELECT 1")
-                return
-            except (pymysql.Error, OSError):
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
+    def answers(self):
+        return super().answers() and self.value("SELECT 1")
 
     def connect(self, database=None):
         return pymysql.connect(host=self.address, port=MYSQL, user="root", database=database, autocommit=True,

@@ -6,6 +6,7 @@ import shutil
 
 import pika
 import pymysql
+from starting import until
 
 from torturing import script
 from torturing.world import Sidecar, World
@@ -84,7 +85,7 @@ class ClusterWorld(World):
         return {name: (kind, int(n)) for name, kind, n in rows if n != "messages"}
 
     def rabbit(self, *arguments):
-        broker = next((b for b in self.brokers if b.answers()), self.brokers[0])
+        broker = next((b for b in self.brokers if b.is_there()), self.brokers[0])
         return broker.ctl(*arguments)
 
     def server(self, command):
@@ -115,14 +116,4 @@ class ClusterWorld(World):
 
 
 def wait_for(condition, what, within=60):
-    import time
-    deadline = time.monotonic() + within
-    while True:
-        try:
-            if condition():
-                return
-        except (pymysql.Error, OSError):
-            pass
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{what}: not so after {within} s")
-        time.sleep(0.1)
+    until(what, condition, within, away=(pymysql.Error, OSError))

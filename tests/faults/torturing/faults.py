@@ -7,14 +7,15 @@ import signal
 import threading
 import time
 
-import pika.exceptions
 import pymysql
+from starting import BOUND_SECONDS, until
 
 from . import script
 from .ledger import now_ms
-from .world import BOUND_SECONDS
+from .traffic import AWAY
 
 AT_ONCE = 2
+DB_AWAY = (pymysql.Error, OSError)
 LONG = script.LEASE_S  # what is longer than this costs the leases
 
 # kind: (what it hurts, least and most seconds it stays, whether it may repeat a delivery)
@@ -82,6 +83,12 @@ def make_plan(seed, minutes, kinds, instances):
         target = {"broker": "broker", "db": "db", "queue": "wobbly", "full": "crowded", "idle": "mails", "parked": "parked", "clock": f"sidecar-{instances}"}.get(what, sidecar)
         plan.append(Strike(at, kind, target, rng.choice(["broker", "db"]), stay, rng.randrange(1 << 30)))
     return plan
+
+def described():
+    """(kind, what it does) of each."""
+    for kind in KINDS:
+        yield kind, " ".join(getattr(Faults, METHODS.get(kind, kind.replace("-", "_"))).__doc__.split())
+
 
 class Faults:
     """Runs the plan. A target bears one fault at a time: what would hit it twice waits its turn."""
@@ -157,6 +164,7 @@ class Faults:
         sidecar.start()
 
     def kill(self, strike):
+        """kill -9 of a sidecar, several times while it starts, or down for longer than lease + 3 s."""
         sidecar = self.by_name[strike.target]
         self.alive(sidecar)
         with self.hurt("kill", strike.target, f"down for {strike.stay:.1f} s") as entry:
@@ -166,44 +174,34 @@ class Faults:
                     self.stop.wait(pause)
                     sidecar.start()
                     self.stop.wait(pause * 2)
-            held = self.shards_of(sidecar.name) if strike.stay > LONG + 2 and len(self.by_name) > 1 else 0
+            held = 0
+            with contextlib.suppress(*DB_AWAY):
+                held = self.shards_of(sidecar.name) if strike.stay > LONG + 2 and len(self.by_name) > 1 else 0
             sidecar.kill()
             if held:
                 self.watch_takeover(sidecar.name, entry, now_ms())
             self.stop.wait(max(strike.stay - (now_ms() - entry["begin"]) / 1000, 0))
             sidecar.start()
 
-    def shards_of(self, name, db=None):
+    def shards_of(self, name):
         """rung_shards is not the contract's; there is no view for it."""
-        if db is None:
-            try:
-                with self.world.db() as db:
-                    return self.shards_of(name, db)
-            except (pymysql.Error, OSError):
-                return 0
-        with db.cursor() as cursor:
+        with self.world.db() as db, db.cursor() as cursor:
             cursor.execute("SELECT COUNT(*) AS n FROM rung_shards s JOIN rung_nodes n ON n.id = s.owner "
                            "WHERE n.name = %s", (name,))
             return cursor.fetchone()["n"]
 
     def watch_takeover(self, name, entry, killed):
         """How long until the dead one holds no shard any more."""
-        until = time.monotonic() + BOUND_SECONDS
-        while time.monotonic() < until and not self.stop.is_set():
-            try:
-                with self.world.db() as db:
-                    while time.monotonic() < until and not self.stop.is_set():
-                        if self.shards_of(name, db) == 0:
-                            took = now_ms() - killed
-                            self.ledger.takeovers.append({"name": name, "at": entry["begin"], "ms": took})
-                            return self.ledger.note("takeover", name=name, ms=round(took))
-                        time.sleep(0.02)
-            except (pymysql.Error, OSError):
-                time.sleep(0.1)
+        took = None
+        with contextlib.suppress(AssertionError):
+            until("its shards are taken over", lambda: self.stop.is_set() or self.shards_of(name) == 0, away=DB_AWAY)
+            took = now_ms() - killed
         if not self.stop.is_set():
-            self.ledger.takeovers.append({"name": name, "at": entry["begin"], "ms": None})
+            self.ledger.takeovers.append({"name": name, "at": entry["begin"], "ms": took})
+            self.ledger.note("takeover", name=name, ms=took)
 
     def pause(self, strike):
+        """SIGSTOP of a sidecar for longer than the lease, then SIGCONT."""
         sidecar = self.by_name[strike.target]
         self.alive(sidecar)
         with self.hurt("pause", strike.target, f"{strike.stay:.1f} s"):
@@ -212,6 +210,7 @@ class Faults:
             sidecar.process.send_signal(signal.SIGCONT)
 
     def clock(self, strike):
+        """One sidecar's wall clock steps (libfaketime)."""
         sidecar = self.by_name[strike.target]
         offset = list(CLOCK_STEPS)[strike.dice % len(CLOCK_STEPS)]
         with self.hurt("clock", strike.target, f"a step of {offset}"):
@@ -228,12 +227,15 @@ class Faults:
             self.world.server(f"start-{name}")
 
     def broker(self, strike):
+        """kill -9 of the broker, a pause, a restart with the same data."""
         self.kill_server(strike, "broker")
 
     def db(self, strike):
+        """The same of the database."""
         self.kill_server(strike, "db")
 
     def alarm(self, strike):
+        """The broker's memory alarm."""
         with self.hurt("alarm", "broker", f"{strike.stay:.1f} s"):
             try:
                 self.limit_memory("absolute", "10MB")
@@ -325,29 +327,23 @@ class Faults:
             with self.world.db() as db, db.cursor() as cursor:
                 cursor.execute("SELECT id AS id FROM information_schema.processlist WHERE user = %s", (script.USER,))
                 sessions = [row["id"] for row in cursor.fetchall()]
-        except (pymysql.Error, OSError):
+        except DB_AWAY:
             return  # the server is down: so are they
         for session in sessions:
-            self.on_db_once(f"KILL {session}")
+            with contextlib.suppress(*DB_AWAY):
+                self.execute(f"KILL {session}")
 
-    def on_db_once(self, statement):
-        with contextlib.suppress(pymysql.Error, OSError), self.world.db() as db, db.cursor() as cursor:
+    def execute(self, statement):
+        with self.world.db() as db, db.cursor() as cursor:
             cursor.execute(statement)
+            return True
 
-    def on_db(self, *statements):
-        """Until all is done: a session may be killed by another fault, or a lock be held for too long."""
-        left, deadline = list(statements), time.monotonic() + BOUND_SECONDS
-        while left:
-            try:
-                with self.world.db() as db, db.cursor() as cursor:
-                    cursor.execute(left[0])
-                left.pop(0)
-            except (pymysql.Error, OSError):
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.3)
+    def on_db(self, statement):
+        """Until it is done: a session may be killed by another fault, or a lock be held for too long."""
+        until(statement, lambda: self.execute(statement), away=DB_AWAY)
 
     def delete(self, strike):
+        """A target queue is deleted, and created again."""
         queue = script.QUEUES["wobbly"]
         with self.hurt("delete", "wobbly", f"away for {strike.stay:.1f} s") as entry:
             self.on_broker(lambda channel: channel.queue_delete(queue.name))
@@ -415,15 +411,10 @@ class Faults:
 
     def on_broker(self, what):
         """Until it is done: the broker may be away by another fault."""
-        deadline = time.monotonic() + 5 * BOUND_SECONDS
-        while True:
-            try:
-                with self.world.connect() as connection:
-                    return what(connection.channel())
-            except (pika.exceptions.AMQPError, OSError):
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.3)
+        def done():
+            with self.world.connect() as connection:
+                return [what(connection.channel())]
+        return until("the broker is there", done, 5 * BOUND_SECONDS, away=AWAY)[0]
 
     # --- links: one sidecar's connections to one server
 
@@ -437,6 +428,7 @@ class Faults:
             self.world.proxies.do((strike.target, side), what, healed)
 
     def rst(self, strike):
+        """RST to both sides of a sidecar's connections to the broker or to the database, repeatedly."""
         rng, until = random.Random(strike.dice), time.monotonic() + strike.stay
         with self.hurt(strike.kind, f"{strike.target} to {strike.side}", f"again and again for {strike.stay:.1f} s"):
             while not self.stop.is_set():
@@ -446,14 +438,17 @@ class Faults:
                 time.sleep(rng.choice([0.02, 0.15, 0.7]))
 
     def half_open(self, strike):
+        """A sidecar's connections become black holes: sent data is lost without an error."""
         with self.link(strike, f"{strike.stay:.1f} s", "black_hole", True, False):
             self.stay(strike)
 
     def stall(self, strike):
+        """The proxy reads nothing for longer than every timeout; then all data arrives."""
         with self.link(strike, f"{strike.stay:.1f} s", "stall", True, False):
             self.stay(strike)
 
     def slow(self, strike):
+        """Answers are 20 to 300 ms late."""
         lag = random.Random(strike.dice).uniform(0.02, 0.3)
         with self.link(strike, f"answers {lag * 1000:.0f} ms late for {strike.stay:.1f} s", "lag", lag, 0.0):
             self.stay(strike)
@@ -467,6 +462,7 @@ class Faults:
                 self.stop.wait(0.2)
 
     def cut(self, strike):
+        """Each connection gets a RST after some bytes."""
         size = random.Random(strike.dice).choice([0, 7, 100, 700, 2500, 9000])
         with self.link(strike, f"each connection after {size} bytes, for {strike.stay:.1f} s", "cut_after", size, None):
             self.stay(strike)

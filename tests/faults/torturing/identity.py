@@ -18,7 +18,7 @@ import pika
 
 from . import script
 from .ledger import now_ms
-from .traffic import AWAY, Reconnecting
+from .traffic import Reconnecting
 
 GROUP = 10
 NO_LIMIT = 1_000_000  # for RabbitMQ 3, -1 is a limit that each redelivery exceeds
@@ -68,27 +68,22 @@ class Record:
             self.ledger.note("identity word", key=key, retry_id=entry[1], attempt=entry[2], word=word)
 
 
-class Producer(threading.Thread):
+class Producer(Reconnecting):
     def __init__(self, world, record, stop):
-        super().__init__(name="producer of twins", daemon=True)
-        self.world, self.record, self.stop = world, record, stop
+        super().__init__("producer of twins", world, stop)
+        self.record = record
         self.next_twin, self.next_chained, self.next_moved = 0, 0, 0
 
-    def run(self):
-        while not self.stop.is_set():
-            try:
-                connection = self.world.connect()
-                channel = connection.channel()
-                channel.confirm_delivery()
-                while not self.stop.wait(2.0):
-                    for _ in range(GROUP):
-                        self.twin(channel)
-                    for _ in range(3):
-                        self.first(channel)
-                        self.to_park(channel)
-                connection.close()
-            except AWAY:
-                self.stop.wait(0.3)
+    def serve(self):
+        with self.world.connect() as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            while not self.stop.wait(2.0):
+                for _ in range(GROUP):
+                    self.twin(channel)
+                for _ in range(3):
+                    self.first(channel)
+                    self.to_park(channel)
 
     def twin(self, channel):
         number, self.next_twin = self.next_twin, self.next_twin + 1
@@ -113,7 +108,6 @@ class Producer(threading.Thread):
                                           correlation_id=f"chained {number}", headers={"order": number})
         channel.basic_publish("", "chained", f"chained {number}".encode(), properties, mandatory=True)
         self.record.sent(f"chained {number}", properties)
-
 
     def to_park(self, channel):
         key, self.next_moved = f"moved {self.next_moved}", self.next_moved + 1

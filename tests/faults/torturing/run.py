@@ -5,12 +5,13 @@ import threading
 import time
 
 import pymysql
+from starting import BOUND_SECONDS, until
 
 from . import identity, report, script, traffic
 from .faults import Faults, heal_all
 from .judge import Judge, Offence, read_database, troubles
 from .ledger import Ledger
-from .world import BOUND_SECONDS, World
+from .world import World
 
 PROMISES = [
     ("lost", "every confirmed message ends succeeded, parked, or cancelled as asked"),
@@ -36,6 +37,7 @@ class Run:
         self.ledger = Ledger(os.path.join(folder, "ledger.jsonl"))
         self.identity = identity.Record(self.ledger, options.seed, "rights" in options.faults)
         self.extra = []  # offences that are no message's
+        self.more = []  # lines for the report
 
     def begin(self, plan):
         o = self.options
@@ -45,7 +47,6 @@ class Run:
         self.world.declare_queues()
         self.faults = self.make_faults(plan)
         self.canceller = traffic.Canceller(self.world, self.ledger, self.stop_all)
-        self.canceller.start()
         threading.Thread(target=self.ledger.watch_cpu, args=(self.stop_all,), daemon=True).start()
         self.consumers = [traffic.Consumer(self.world, self.ledger, o.seed, queue, self.canceller, self.stop_all)
                           for queue in script.QUEUES.values()]
@@ -129,20 +130,21 @@ class Run:
                 self.blame("sidecars", f"{left} shards were not given back at SIGTERM")
 
     def balance(self):
-        deadline = time.monotonic() + BOUND_SECONDS
-        while True:
-            with self.world.db() as db, db.cursor() as cursor:
-                cursor.execute("SELECT COALESCE(n.name, 'nobody') AS name, COUNT(*) AS n FROM rung_shards s "
-                               "LEFT JOIN rung_nodes n ON n.id = s.owner AND s.expires_at > UTC_TIMESTAMP(3) "
-                               "GROUP BY n.name")
-                shares = {r["name"]: r["n"] for r in cursor.fetchall()}
-            counts = [shares.get(s.name, 0) for s in self.world.sidecars]
-            if sum(counts) == sum(shares.values()) and max(counts) - min(counts) <= 1:
-                return
-            if time.monotonic() > deadline:
-                self.blame("sidecars", f"shards are not shared out fairly: {shares}")
-                return
-            time.sleep(0.2)
+        try:
+            until("shards are shared out fairly", lambda: self.shared_out(self.shares()), told=self.shares)
+        except AssertionError as error:
+            self.blame("sidecars", str(error))
+
+    def shares(self):
+        with self.world.db() as db, db.cursor() as cursor:
+            cursor.execute("SELECT COALESCE(n.name, 'nobody') AS name, COUNT(*) AS n FROM rung_shards s "
+                           "LEFT JOIN rung_nodes n ON n.id = s.owner AND s.expires_at > UTC_TIMESTAMP(3) "
+                           "GROUP BY n.name")
+            return {r["name"]: r["n"] for r in cursor.fetchall()}
+
+    def shared_out(self, shares):
+        counts = [shares.get(s.name, 0) for s in self.world.sidecars]
+        return sum(counts) == sum(shares.values()) and max(counts) - min(counts) <= 1
 
     def judge(self):
         self.stop_all.set()

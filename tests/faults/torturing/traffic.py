@@ -2,8 +2,6 @@
 when they do; what an exception left in doubt stays in doubt in the ledger."""
 import contextlib
 import hashlib
-import heapq
-import queue as queues
 import random
 import subprocess
 import threading
@@ -12,6 +10,7 @@ import time
 import pika
 import pika.exceptions
 import pymysql
+from starting import until
 
 from . import script
 from .ledger import now_ms
@@ -172,65 +171,44 @@ class Consumer(Reconnecting):
 
 
 class Canceller:
-    """Runs `rung cancel ID` at the wanted times. Asks the database for the id; a few threads, since a call can hang."""
+    """Runs `rung cancel ID` at the wanted times, each in a thread of its own, few at once: a call can hang. Asks the database
+    for the id."""
 
     def __init__(self, world, ledger, stop):
         self.world, self.ledger, self.stop = world, ledger, stop
-        self.wanted, self.lock, self.ready = [], threading.Lock(), queues.Queue()
-        self.asked = set()
-        self.busy = 0
-        self.threads = [threading.Thread(target=self.work, name="cancel", daemon=True) for _ in range(3)]
-        self.threads.append(threading.Thread(target=self.wake, name="cancel clock", daemon=True))
-
-    def start(self):
-        for thread in self.threads:
-            thread.start()
+        self.lock, self.few = threading.Lock(), threading.Semaphore(3)
+        self.asked, self.busy = set(), 0
 
     def want(self, number, at):
         with self.lock:
-            if number not in self.asked:
-                self.asked.add(number)
-                heapq.heappush(self.wanted, (at, number))
+            if number in self.asked:
+                return
+            self.asked.add(number)
+            self.busy += 1
+        threading.Thread(target=self.work, args=(number, at), name="cancel", daemon=True).start()
 
     def idle(self):
         with self.lock:
-            return not self.wanted and self.ready.empty() and self.busy == 0
+            return self.busy == 0
 
-    def wake(self):
-        while not self.stop.wait(0.01):
-            with self.lock:
-                while self.wanted and self.wanted[0][0] <= time.time():
-                    self.busy += 1
-                    self.ready.put(heapq.heappop(self.wanted)[1])
-
-    def work(self):
-        while not self.stop.is_set():
-            try:
-                number = self.ready.get(timeout=0.2)
-            except queues.Empty:
-                continue
-            try:
+    def work(self, number, at):
+        try:
+            self.stop.wait(max(at - time.time(), 0))
+            with self.few, contextlib.suppress(AssertionError):
                 self.cancel(number)
-            finally:
-                with self.lock:
-                    self.busy -= 1
+        finally:
+            with self.lock:
+                self.busy -= 1
 
     def cancel(self, number):
-        deadline = time.monotonic() + 20
-        while not self.stop.is_set() and time.monotonic() < deadline:
-            try:
-                with self.world.db() as db, db.cursor() as cursor:
-                    cursor.execute("SELECT retry_id, state FROM retry_current WHERE message_id = %s", (f"m-{number}",))
-                    rows = cursor.fetchall()
-            except (pymysql.Error, OSError):
-                self.stop.wait(0.2)
-                continue
-            if not rows:
-                self.stop.wait(0.05)  # not taken in yet
-                continue
-            for row in rows:
-                self.ask(number, row["retry_id"])
-            return
+        ids = until("it is taken in", lambda: self.stop.is_set() or self.ids_of(number), 20, away=(pymysql.Error, OSError))
+        for retry_id in () if self.stop.is_set() else ids:
+            self.ask(number, retry_id)
+
+    def ids_of(self, number):
+        with self.world.db() as db, db.cursor() as cursor:
+            cursor.execute("SELECT retry_id FROM retry_current WHERE message_id = %s", (f"m-{number}",))
+            return [row["retry_id"] for row in cursor.fetchall()]
 
     def ask(self, number, retry_id):
         asked = now_ms()

@@ -4,19 +4,17 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 
 import pika
 import pymysql
+import starting
+from starting import BOUND_SECONDS, until
 
 from . import identity, script
 from .proxy import Proxies
 
-sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "support"))
-import starting  # noqa: E402
-from starting import BOUND_SECONDS  # noqa: E402
 
 
 def faketime():
@@ -56,6 +54,11 @@ class Sidecar:
         with open(self.time_file + ".new", "w", encoding="utf-8") as out:
             out.write(offset + "\n")
         os.replace(self.time_file + ".new", self.time_file)
+
+    def stands(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"{self.name} did not start:\n{self.log()[-3000:]}")
+        return "broker connected" in self.log() and "shards acquired" in self.log()
 
     def kill(self):
         self.process.kill()
@@ -102,15 +105,11 @@ class World:
                 f"node: {node}\nlease: {int(script.LEASE_S)}s\nwindow: 5s\ndrain: {BOUND_SECONDS}s\nmax_loaded: {max_loaded}\n"
                 f"log: {{ level: debug }}\nladders:\n{script.LADDERS}queues:\n{script.queues_yaml()}")
 
-    def start_sidecars(self, within=BOUND_SECONDS):
+    def start_sidecars(self):
         for sidecar in self.sidecars:
             sidecar.start()
-        deadline = time.monotonic() + within
         for sidecar in self.sidecars:
-            while "broker connected" not in sidecar.log() or "shards acquired" not in sidecar.log():
-                if sidecar.process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"{sidecar.name} did not start:\n{sidecar.log()[-3000:]}")
-                time.sleep(0.05)
+            until(f"{sidecar.name} starts", sidecar.stands, told=lambda one=sidecar: one.log()[-3000:])
 
     def declare_queues(self):
         with self.connect() as connection:
@@ -128,11 +127,8 @@ class World:
 
     def attachment(self, *arguments):
         """`rung attach` or `rung detach`. Until it is done: the database may be away by another fault."""
-        deadline = time.monotonic() + BOUND_SECONDS
-        while (ran := self.ctl_run(*arguments)).returncode != 0:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"rung {' '.join(arguments)} exited {ran.returncode}: {ran.stdout}{ran.stderr}")
-            time.sleep(0.5)
+        until(f"rung {' '.join(arguments)}", lambda: self.ctl_run(*arguments).returncode == 0,
+              told=lambda: self.ctl_run(*arguments).stderr)
 
     def connect(self):
         """A connection to the broker past the proxies. No heartbeat: a broker that is killed is noticed by the RST."""
@@ -152,14 +148,7 @@ class World:
     @staticmethod
     def admin(method, path, body=None):
         """Until it answers: the broker may just have been started."""
-        deadline = time.monotonic() + BOUND_SECONDS
-        while True:
-            try:
-                return starting.admin(method, path, body)
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.3)
+        return until(f"{method} {path}", lambda: [starting.admin(method, path, body)], away=OSError)[0]
 
     def add_user_at_broker(self):
         self.admin("PUT", f"users/{script.USER}", {"password": script.PASSWORD, "tags": ""})
