@@ -1,14 +1,22 @@
-"""The helpers of examples/helpers against a real RabbitMQ and a real sidecar: what arrives in retry_current and
-retry_history, and that a message stays where the report cannot be sent.
+"""The helpers of examples/helpers: types and syntax, and against a real RabbitMQ and a real sidecar: what arrives in
+retry_current and retry_history, and that a message stays where the report cannot be sent.
 
-By tests/helpers, which installs what it needs.
+tests/packages run test helpers; /usr/bin/python3 -m pytest tests/integration/helpers [-k pika]. Skipped where npm's registry
+does not answer.
 """
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
 import unittest
 
 import pytest
 import world as the
-from starting import end
-from world import CLIENTS, TRACEPARENT
+from starting import ROOT, Unavailable, end
+from world import CLIENTS, TRACEPARENT, WORKERS
+
+HELPERS = ROOT / "examples/helpers"
 
 WORDS = ("ok", "fail", "twice", "never", "flag", "later", "seconds", "date", "long")
 ORIGIN = ("retry-origin-exchange", "retry-origin-routing-key")
@@ -28,6 +36,42 @@ ADDED = {"bunny": {"priority": 0}, "aio-pika": {"priority": 0}}  # properties th
 TYPED = {"text": "Grüße", "number": 2**31 - 1, "yes": True, "half": 0.5, "table": {"a": [1, "b", {"c": False}]}}
 
 
+def modules():
+    try:
+        return the.modules()
+    except Unavailable as why:
+        raise unittest.SkipTest(str(why))
+
+
+class Sources(unittest.TestCase):
+    def holds(self, *command, **environment):
+        done = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_types_of_python(self):
+        self.holds("mypy", "--strict", "--ignore-missing-imports", "--cache-dir", "/dev/null", HELPERS / "python/rung_retry",
+                   MYPYPATH=str(HELPERS / "python"))
+
+    def test_types_of_node(self):
+        found = modules()
+        with tempfile.TemporaryDirectory() as name:  # TypeScript looks for node_modules above each file
+            folder = pathlib.Path(name)
+            shutil.copytree(HELPERS / "node", folder / "rung-retry")
+            (folder / "types.ts").write_text((WORKERS / "types.ts").read_text().replace("../../../../examples/helpers/node", "./rung-retry"))
+            (folder / "node_modules").symlink_to(found)
+            self.holds(found / ".bin/tsc", "--noEmit", "--strict", "--target", "es2022", "--module", "node16", "--moduleResolution",
+                       "node16", folder / "types.ts")
+
+    def test_syntax(self):
+        for source in (HELPERS / "php").rglob("*.php"):
+            self.holds("php", "-l", source)
+        self.holds("ruby", "-wc", HELPERS / "ruby/lib/rung/retry.rb")
+        self.holds("ruby", "-e", "spec = Gem::Specification.load(ARGV[0]) or abort; Dir.chdir(File.dirname(ARGV[0])); "
+                   "missing = spec.files.reject { |f| File.exist?(f) }; abort missing.to_s unless missing.empty?",
+                   HELPERS / "ruby/rung-retry.gemspec")
+
+
 @pytest.mark.usefixtures("servers")
 class Helpers(unittest.TestCase):
     def has(self, part, whole, what=""):
@@ -36,6 +80,7 @@ class Helpers(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
+        modules()
         cls.world = the.World()
         cls.addClassCleanup(cls.world.close)
         # All workers at once: most of their time is start and waiting.

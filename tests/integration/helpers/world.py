@@ -12,7 +12,7 @@ import urllib.parse
 
 import amqp
 import pika
-from starting import ROOT, Place, until
+from starting import ROOT, Place, npm_modules, until
 
 WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -22,7 +22,12 @@ CLIENTS = {  # the command of each worker; it gets the AMQP URL, the queue and t
     "celery": [*PYTHON, "celery_worker.py"], "amqplib": ["node", "amqplib_worker.js"],
     "nestjs": ["node", "nestjs_worker.js"], "amqp-ext": ["php", "amqp_ext_worker.php"],
     "php-amqplib": ["php", "php_amqplib_worker.php"], "symfony": ["php", "symfony_worker.php"],
-    "bunny": ["ruby", "bunny_worker.rb"], "cpp": [os.environ.get("RUNG_HELPER_CPP", "")]}
+    "bunny": ["ruby", "bunny_worker.rb"], "cpp": ["cpp_worker"]}
+
+
+def modules():
+    """The node_modules of the workers that npm has."""
+    return npm_modules(WORKERS, "helpers") / "node_modules"
 
 
 class Partner(http.server.BaseHTTPRequestHandler):
@@ -48,9 +53,11 @@ class World:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         place.callback(self.server.server_close)
         place.callback(self.server.shutdown)
-        node = os.environ.get("RUNG_HELPER_NODE", "")
+        subprocess.run(["g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic", WORKERS / "cpp_worker.cc", "-o",
+                        place.folder / "cpp_worker", "-lrabbitmq"], check=True)
         self.environment = dict(
-            os.environ, HTTP_URL=f"http://127.0.0.1:{self.server.server_address[1]}", NODE_PATH=node, LC_ALL="C.UTF-8",
+            os.environ, HTTP_URL=f"http://127.0.0.1:{self.server.server_address[1]}", NODE_PATH=str(modules()), LC_ALL="C.UTF-8",
+            PATH=f"{place.folder}:{os.environ['PATH']}",
             PYTHONPATH=str(ROOT / "examples" / "helpers" / "python"), PYTHONDONTWRITEBYTECODE="1")
         parameters = pika.URLParameters(self.url)
         parameters.heartbeat = 0  # nobody serves it while we wait
