@@ -10,7 +10,7 @@ from starting import until
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 IN_ROOT = os.path.join(HERE, "..", "..", "in_root")
-AMQP, MYSQL = 5672, 3306
+AMQP, MANAGEMENT, MYSQL = 5672, 15672, 3306
 
 
 class Node:
@@ -79,7 +79,7 @@ class RabbitNode(Node):
         lines += [f"cluster_formation.classic_config.nodes.{i + 1} = rung@{a}" for i, a in enumerate(addresses)]
         if detector_ms:
             lines += [f"raft.adaptive_failure_detector.poll_interval = {detector_ms}"]
-        for name, text in (("rabbitmq.conf", "\n".join(lines)), ("enabled_plugins", "[]."), (".erlang.cookie", "rungcluster")):
+        for name, text in (("rabbitmq.conf", "\n".join(lines)), ("enabled_plugins", "[rabbitmq_management]."), (".erlang.cookie", "rungcluster")):
             path = os.path.join(self.folder, name)
             with open(path, "w", encoding="utf-8") as out:
                 out.write(text + "\n" if name != ".erlang.cookie" else text)

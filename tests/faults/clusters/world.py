@@ -1,17 +1,17 @@
 """The torture run's world, with clusters for servers: several brokers, several databases, one of which is written."""
-import json
 import os
 import random
 import shutil
 
 import pika
 import pymysql
+import starting
 from starting import until
 
 from torturing import script
 from torturing.world import Sidecar, World
 
-from .nodes import AMQP, MYSQL
+from .nodes import AMQP, MANAGEMENT, MYSQL
 
 
 class NoProxies:
@@ -71,18 +71,12 @@ class ClusterWorld(World):
     def db(self, database=script.SCHEMA):
         return self.primary.connect(database)
 
-    def add_user_at_broker(self):
-        self.rabbit("add_user", script.USER, script.PASSWORD)
-
-    def permit_at_broker(self, pattern):
-        self.rabbit("set_permissions", script.USER, pattern, pattern, pattern)
-
-    def set_policy(self, name, pattern, definition):
-        self.rabbit("set_policy", name, pattern, json.dumps(definition), "--apply-to", "queues")
-
-    def queues(self):
-        rows = [line.split("\t") for line in self.rabbit("list_queues", "name", "type", "messages").splitlines()]
-        return {name: (kind, int(n)) for name, kind, n in rows if n != "messages"}
+    def admin(self, method, path, body=None):
+        """Of any broker that answers."""
+        def ask():
+            os.environ["RUNG_TEST_MANAGEMENT"] = f"http://{random.choice(self.brokers).address}:{MANAGEMENT}"
+            return [starting.admin(method, path, body)]
+        return until(f"{method} {path}", ask, away=OSError)[0]
 
     def rabbit(self, *arguments):
         broker = next((b for b in self.brokers if b.is_there()), self.brokers[0])

@@ -75,7 +75,7 @@ def perform(name, o, make_run, plan):
         say("interrupted")
         code = 130
     except Exception as error:
-        say(f"the run could not be made: {error!r}")
+        say(f"the run could not be made: {error!r} {run.faults.errors if run.faults else ''}")
         traceback.print_exc()
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -151,7 +151,7 @@ class World:
         return until(f"{method} {path}", lambda: [starting.admin(method, path, body)], away=OSError)[0]
 
     def add_user_at_broker(self):
-        self.admin("PUT", f"users/{script.USER}", {"password": script.PASSWORD, "tags": ""})
+        self.admin("PUT", f"users/{script.USER}", {"password": script.PASSWORD, "tags": "policymaker"})
 
     def permit_at_broker(self, pattern):
         self.admin("PUT", f"permissions/%2f/{script.USER}", {"configure": pattern, "write": pattern, "read": pattern})
