@@ -1,13 +1,11 @@
 // With servers of this binary's own and a proxy in front of each: settings of a server that reach all who use
 // it, a queue that answers nothing, and SIGTERM whatever is away. Services that are cut, stalled or killed:
 // the torture run and the simulator.
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -15,13 +13,12 @@
 
 #include "src/core/base/url.h"
 #include "tests/support/failing_consumer.h"
+#include "tests/support/own_servers.h"
 #include "tests/support/proxy.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {
 namespace {
-
-std::string own_dir;  // set before the first test
 
 int port_of(const std::string& url, int otherwise) {
   const auto parsed = parse_url(url);
@@ -29,33 +26,21 @@ int port_of(const std::string& url, int otherwise) {
   return parsed->port == 0 ? otherwise : parsed->port;
 }
 
-// `tests/servers COMMAND DIR`. Throws if it fails.
-void own_servers(const std::string& command) {
-  const auto space = command.find(' ');
-  const std::string options = space == std::string::npos ? "" : command.substr(space);
-  const Ran ran = run_shell("'" RUNG_TEST_SERVERS_SCRIPT "' " + command.substr(0, space) + " '" + own_dir +
-                            "'" + options);
-  if (ran.code != 0) throw std::runtime_error("tests/servers " + command + ": " + ran.out);
-}
-
-// Servers of this binary's own: other tests must not see them die. They end with this process, whatever ends
-// it.
-class OwnServers : public ::testing::Environment {
+// Other tests must not see them die.
+class ServersOfThisBinary : public ::testing::Environment {
  public:
   void SetUp() override {
-    std::string dir = (std::filesystem::temp_directory_path() / "rung-outage.XXXXXX").string();
-    if (mkdtemp(dir.data()) == nullptr) throw std::runtime_error("mkdtemp " + dir);
-    own_dir = dir;
-    own_servers("start --owner-pid " + std::to_string(getpid()));
-    for (const char* name : {"RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_RABBITMQCTL"}) {
-      const Ran value = run_shell(". '" + own_dir + "/env'; printf %s \"$" + name + "\"");
-      setenv(name, value.out.c_str(), 1);
-    }
+    servers_.emplace();
+    for (const char* name : {"RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_RABBITMQCTL"})
+      setenv(name, servers_->variable(name).c_str(), 1);
   }
-  void TearDown() override { own_servers("stop"); }
+  void TearDown() override { servers_.reset(); }
+
+ private:
+  std::optional<OwnServers> servers_;
 };
 
-const ::testing::Environment* const kServers = ::testing::AddGlobalTestEnvironment(new OwnServers);
+const ::testing::Environment* const kServers = ::testing::AddGlobalTestEnvironment(new ServersOfThisBinary);
 
 class OutageTest : public SidecarTest {
  protected:

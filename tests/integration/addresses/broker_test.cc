@@ -7,16 +7,44 @@
 #include "plugin/rabbitmq/wire/connection.h"
 #include "src/core/base/url.h"
 #include "src/store/mysql/mysql_store.h"
-#include "tests/integration/addresses/second_database.h"
 #include "tests/integration/rabbitmq/fixture.h"
 #include "tests/support/clock.h"
 #include "tests/support/mysql.h"
+#include "tests/support/own_servers.h"
 #include "tests/support/proxy.h"
 #include "tests/support/sidecar.h"
 #include "tests/support/silent.h"
 
 namespace rung::test {
 namespace {
+
+// A database beside that of all tests, and the broker that comes with it. It takes writes, and does so again
+// at the end.
+class SecondDatabase {
+ public:
+  SecondDatabase() { read_only(false); }
+  ~SecondDatabase() { read_only(false); }
+  void read_only(bool yes) const { sql(std::string("SET GLOBAL read_only = ") + (yes ? "1" : "0")); }
+  int port() const { return parse_url(servers().variable("RUNG_TEST_MYSQL"))->port; }
+  std::string broker() const { return servers().variable("RUNG_TEST_AMQP"); }
+  std::string sql(const std::string& statement) const { return servers().sql(statement); }
+
+ private:
+  static OwnServers& servers() {
+    static OwnServers of_this_binary;
+    return of_this_binary;
+  }
+};
+
+// Creates a user without special rights, to whom read_only applies, on both servers, while both accept
+// writes. Returns the URL of `schema` for that user.
+std::string plain_user(const SecondDatabase& second, const std::string& schema, int port) {
+  const std::string make = "CREATE USER IF NOT EXISTS 'rung_plain'@'%' IDENTIFIED BY 'word'; GRANT ALL ON " +
+                           schema + ".* TO 'rung_plain'@'%'";
+  second.sql(make);
+  OwnServers::run("\"$RUNG_TEST_SQL\" -e \"" + make + "\"");
+  return "mysql://rung_plain:word@127.0.0.1:" + std::to_string(port) + "/" + schema;
+}
 
 class BrokerAddresses : public RabbitTest {
  protected:

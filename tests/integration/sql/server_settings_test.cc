@@ -1,9 +1,6 @@
 // What an administrator sets for all sessions of a server must not break ours. On a server of its own: these
 // settings are the server's.
-#include <unistd.h>
-
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
@@ -15,6 +12,7 @@
 #include "src/core/base/url.h"
 #include "tests/integration/sql/fixture.h"
 #include "tests/support/clock.h"
+#include "tests/support/own_servers.h"
 
 namespace rung::test {
 namespace {
@@ -22,23 +20,17 @@ namespace {
 class ServerSettings : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    former_ = std::getenv("RUNG_TEST_MYSQL") != nullptr ? std::getenv("RUNG_TEST_MYSQL") : "";
-    folder_ = "/tmp/rung-sql-" + std::to_string(getpid());
-    const std::string options = "RUNG_DB_OPTIONS=\"${RUNG_DB_OPTIONS:-} --log-bin --server-id=1\" ";
-    if (std::system((options + "'" RUNG_SOURCE_DIR "/tests/servers' start " + folder_ +
-                     " --db-only --owner-pid " + std::to_string(getpid()))
-                        .c_str()) != 0)
-      throw std::runtime_error("tests/servers start --db-only failed");
-    const std::string read = ". " + folder_ + "/env && printf %s \"$RUNG_TEST_MYSQL\"";
-    std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(read.c_str(), "r"), pclose);
-    char text[256] = "";
-    if (!pipe || std::fgets(text, sizeof text, pipe.get()) == nullptr)
-      throw std::runtime_error("no address of the server");
-    setenv("RUNG_TEST_MYSQL", text, 1);
+    const char* former = std::getenv("RUNG_TEST_MYSQL");
+    former_ = former != nullptr ? former : "";
+    const char* options = std::getenv("RUNG_DB_OPTIONS");
+    setenv("RUNG_DB_OPTIONS",
+           ((options != nullptr ? options : "") + std::string(" --log-bin --server-id=1")).c_str(), 1);
+    servers_ = std::make_unique<OwnServers>("--db-only");
+    setenv("RUNG_TEST_MYSQL", servers_->variable("RUNG_TEST_MYSQL").c_str(), 1);
   }
   static void TearDownTestSuite() {
     setenv("RUNG_TEST_MYSQL", former_.c_str(), 1);
-    (void)std::system(("'" RUNG_SOURCE_DIR "/tests/servers' stop " + folder_).c_str());
+    servers_.reset();
   }
 
   // A user with the rights of docs/permissions.md: no init_connect and no limit applies to a superuser.
@@ -75,7 +67,8 @@ class ServerSettings : public testing::Test {
     EXPECT_EQ(other->setting("of-a-test", ""), "kept");
   }
 
-  static inline std::string former_, folder_;
+  static inline std::string former_;
+  static inline std::unique_ptr<OwnServers> servers_;
 };
 
 TEST_F(ServerSettings, ABinaryLogOfStatementsIsNamedWithWhatToDo) {
