@@ -1,5 +1,5 @@
-// Two groups behind one broker: a prefix, a database and a sidecar each, one rung.yaml. That what fails climbs in
-// its own database: examples/cases/two_groups.py, run by tests/integration/examples.
+// Two groups behind one broker: a prefix, a database and a sidecar each, one rung.yaml. That what fails
+// climbs in its own database: examples/cases/two_groups.py, run by tests/integration/examples.
 #include <fmt/format.h>
 
 #include "tests/integration/cli/fixture.h"
