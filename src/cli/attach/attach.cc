@@ -649,15 +649,14 @@ void add_attach(CLI::App& app) {
                                list_attached, Takes::json);
   add_words(list, "QUEUE", "Only these queues");
 
-  CLI::App& adopted =
-      add_command(app, "adopt", "Says that this database serves this broker from now on",
-                  "Examples:\n"
-                  "  rung adopt                       what both sides remember, and whether they fit\n"
-                  "  rung adopt --yes                 after a renamed or new cluster, or another database\n"
-                  "A database serves one broker, virtual host and prefix, and each of these has one "
-                  "database. First make\n"
-                  "sure that nothing else serves the broker or the database (docs/operations.md).",
-                  adopt, Takes::json);
+  CLI::App& adopted = add_command(
+      app, "adopt", "Says that this database serves this broker from now on",
+      "Examples:\n"
+      "  rung adopt                       what both sides remember, and whether they fit\n"
+      "  rung adopt --yes                 after a renamed or new cluster, or another database\n"
+      "A database serves one broker, virtual host and prefix, and each of these has one database.\n"
+      "First make sure that nothing else serves the broker or the database (docs/operations.md).",
+      adopt, Takes::json);
   add_flag(adopted, "-y,--yes", "Change both sides; without it, only show them");
 }
 

@@ -153,9 +153,8 @@ void add_check(CLI::App& app) {
       "  rung check -c rung.yaml\n"
       "  rung check --queue orders.eu           which entry it follows\n"
       "  rung check --explain --queue orders --error \"HTTP 429\" --attempt 2\n"
-      "Prints errors on stderr, one per line, as file:line:column: what. Contacts no server. A file named "
-      "in\n"
-      "the config that cannot be read here is only a warning; rung run needs it.",
+      "Prints errors on stderr, one per line, as file:line:column: what. Contacts no server. A file\n"
+      "named in the config that cannot be read here is only a warning; rung run needs it.",
       [](const CLI::App& command) {
         const std::string queue = value_of(command, "--queue");
         if (is_on(command, "--explain")) return explain(command, kFailure, queue);

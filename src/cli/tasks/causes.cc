@@ -117,23 +117,22 @@ CLI::App& add_triage(CLI::App& causes, const std::string& name, const char* summ
 
 void add_causes(CLI::App& app) {
   const std::vector<Field> fields = params_of("listCauses", {"with_tasks"});
-  CLI::App& causes =
-      add_command(app, "causes", "Lists failures by cause: what fails, why, and how often",
-                  "Examples:\n"
-                  "  rung causes                                what fails now, the most tasks first\n"
-                  "  rung causes --queue orders --state new,regressed\n"
-                  "  rung causes 9f2c41d07ab3                   one of them\n"
-                  "  rung list --cause 9f2c41d07ab3             the tasks of a cause\n"
-                  "  rung redrive --cause 9f2c41d07ab3          try them again\n"
-                  "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
-                  "the like have one\n"
-                  "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.",
-                  [fields](const CLI::App& command) {
-                    const std::string cause = value_of(command, "CAUSE");
-                    if (!cause.empty()) return show_cause(cause);
-                    return open_and_draw(
-                        command, [&](Session& session) { return show_causes(session, command, fields); });
-                  });
+  CLI::App& causes = add_command(
+      app, "causes", "Lists failures by cause: what fails, why, and how often",
+      "Examples:\n"
+      "  rung causes                                what fails now, the most tasks first\n"
+      "  rung causes --queue orders --state new,regressed\n"
+      "  rung causes 9f2c41d07ab3                   one of them\n"
+      "  rung list --cause 9f2c41d07ab3             the tasks of a cause\n"
+      "  rung redrive --cause 9f2c41d07ab3          try them again\n"
+      "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and the\n"
+      "like have one cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.",
+      [fields](const CLI::App& command) {
+        const std::string cause = value_of(command, "CAUSE");
+        if (!cause.empty()) return show_cause(cause);
+        return open_and_draw(command,
+                             [&](Session& session) { return show_causes(session, command, fields); });
+      });
   add_text(causes, "CAUSE", "Show only this one, with its tasks by each of index_headers");
   add_fields(causes, fields);
   add_flag(causes, "--include-ended,--all", "Include causes of which no task is under way or parked");

@@ -470,9 +470,8 @@ int change_any(const CLI::App& c, std::span<const Field> fields, Wish wish, Bulk
 }
 
 constexpr const char* kFilterHelp =
-    "\nWith a filter (as in rung list) it acts on all tasks that match now, and asks first unless --yes is "
-    "given.\n"
-    "A sidecar carries it out; Ctrl-C pauses it (see rung bulk resume).";
+    "\nWith a filter (as in rung list) it acts on all tasks that match now, and asks first unless\n"
+    "--yes is given. A sidecar carries it out; Ctrl-C pauses it (see rung bulk resume).";
 
 // With its ids, its `fields` and, unless it takes ids alone, the options of a bulk.
 CLI::App& add_change(CLI::App& app, const std::string& name, const char* summary, const std::string& footer,
@@ -637,11 +636,9 @@ void add_changes(CLI::App& app) {
       "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
       "  rung finish 249107395289088 --failed --attempt 2      safe to repeat: fails attempt 2 only\n"
       "  rung finish --queue orders --outcome-unknown --succeeded --reason \"counted in the shop\"\n"
-      "A success ends the task; a failure moves it to the next level, also after a presumed success (after "
-      "a\n"
-      "reported one only with --include-reported). An attempt that is being published can "
-      "only\n"
-      "be finished after the broker's confirm; the command waits up to 2 s for it.\n"
+      "A success ends the task; a failure moves it to the next level, also after a presumed success\n"
+      "(after a reported one only with --include-reported). An attempt that is being published can\n"
+      "only be finished after the broker's confirm; the command waits up to 2 s for it.\n"
       "With a filter and no --state: only deliveries whose silence is held open.",
       kFinish, BulkAction::fail, finish);
   CLI::Option_group& how = *finished.add_option_group("how");
@@ -657,8 +654,8 @@ void add_changes(CLI::App& app) {
 void add_bulk(CLI::App& app) {
   CLI::App& bulk = add_command(
       app, "bulk", "Shows, pauses, resumes or aborts changes of many tasks",
-      "rung cancel, discard, fire, redrive and finish create a bulk when given a filter; so does the HTTP "
-      "API.\n"
+      "rung cancel, discard, fire, redrive and finish create a bulk when given a filter; so does the\n"
+      "HTTP API.\n"
       "\nExamples:\n"
       "  rung bulk list\n"
       "  rung bulk resume 7",

@@ -344,10 +344,9 @@ void add_submit(CLI::App& app) {
       "  rung edit 249107395289088 --body fixed.json --reason \"city was missing\"\n"
       "  rung edit 249107395289088 --set-header tenant=acme --unset-header x-debug --yes\n"
       "  rung show 249107395289088 --raw | jq '.city = \"Ulm\"' | rung edit 249107395289088 --body -\n"
-      "The new task is due now, as after a redrive. The parked one is discarded, says `replaced by` and is "
-      "not "
-      "redriven.\n"
-      "Repeating an edit returns the same new task. Properties stay as they are; a JSON body is checked.",
+      "The new task is due now, as after a redrive. The parked one is discarded, says `replaced by`\n"
+      "and is not redriven. Repeating an edit returns the same new task. Properties stay as they are;\n"
+      "a JSON body is checked.",
       edit);
   add_text(anew, "ID", "A retry-id or message-id, as listed by rung list").required();
   add_text(anew, "--body", "The new body is in this file; - is stdin", "FILE");
