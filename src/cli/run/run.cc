@@ -7,7 +7,6 @@
 
 #include "levels/duration.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/options.h"
 #include "src/cli/shared/task_text.h"
 #include "src/core/base/time.h"
 #include "src/sidecar/sidecar.h"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/options.h"
 #include "src/cli/shared/text.h"
 #include "src/config/document.h"
 

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "src/cli/shared/options.h"
+#include "src/cli/shared/command.h"
 #include "src/core/base/time.h"
 
 namespace rung::cli {
@@ -11,8 +11,8 @@ using ::testing::HasSubstr;
 
 constexpr EpochMs kNow{1'795'280'700'123};  // 2026-11-21T17:05:00.123Z
 
-std::int64_t when(std::string_view text, Direction direction = Direction::past) {
-  const auto t = parse_when(text, kNow, direction);
+std::int64_t when(std::string_view text, Is is = Is::past) {
+  const auto t = parse_time(is, text, kNow);
   return t ? t->ms - kNow.ms : -1;
 }
 
@@ -30,10 +30,10 @@ TEST(When, Instants) {
 }
 
 TEST(When, DurationsPointWhereTheFlagDoesOrTheSignSays) {
-  EXPECT_EQ(when("1h", Direction::past), -3'600'000);
-  EXPECT_EQ(when("1h", Direction::future), 3'600'000);
-  EXPECT_EQ(when("-10m", Direction::future), -600'000);
-  EXPECT_EQ(when("+10m", Direction::past), 600'000);
+  EXPECT_EQ(when("1h", Is::past), -3'600'000);
+  EXPECT_EQ(when("1h", Is::future), 3'600'000);
+  EXPECT_EQ(when("-10m", Is::future), -600'000);
+  EXPECT_EQ(when("+10m", Is::past), 600'000);
   EXPECT_EQ(when("now"), 0);
 }
 
@@ -41,7 +41,7 @@ TEST(When, RefusesTheRestAndSaysWhatWouldBeRight) {
   for (const char* text : {"", "yesterday", "2026-13-01", "2025-02-29", "2026-11-21T24:00",
                            "2026-11-21T17:60", "2026-11-21T17:05:00.Z", "2026-11-21T17:05:00+1",
                            "2026-11-21X", "2026-11-21T17:05:00Zz", "1.5h", "--1h", "10"}) {
-    const auto t = parse_when(text, kNow, Direction::past);
+    const auto t = parse_time(Is::past, text, kNow);
     ASSERT_FALSE(t) << text;
     EXPECT_THAT(t.error(), HasSubstr("2026-11-21T17:05:00Z"));
   }
@@ -57,7 +57,7 @@ class Until : public testing::Test {
     tzset();
   }
   static std::string until(std::string_view text, std::string_view now = "2026-11-21T17:05:00.123Z") {
-    const auto at = parse_until(text, *from_rfc3339(now));
+    const auto at = parse_time(Is::until, text, *from_rfc3339(now));
     return at ? to_rfc3339(*at) : at.error();
   }
 };
@@ -87,7 +87,7 @@ TEST_F(Until, OrATimeButNoDuration) {
 
 TEST(When, RoundTrip) {
   EXPECT_EQ(to_rfc3339(kNow), "2026-11-21T17:05:00.123Z");
-  EXPECT_EQ(*parse_when(to_rfc3339(kNow), {}, Direction::past), kNow);
+  EXPECT_EQ(*parse_time(Is::past, to_rfc3339(kNow), {}), kNow);
 }
 
 }  // namespace
