@@ -33,7 +33,7 @@ struct Sides {
 // The command ends if one of them does not answer.
 Sides look_at_both(MysqlStore& store, rabbit::Probe& probe, const BrokerOptions& broker);
 
-// --- settings of a queue that matter to its retries (queue_notes.cc). Thread: pure functions.
+// --- settings of a queue that matter to its retries. Thread: pure functions.
 
 struct QueueNote {
   std::string name;  // for scripts

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>  // defines what each program with a CLI::App links
 #include <algorithm>
 #include <array>
 #include <cerrno>

@@ -118,14 +118,6 @@ bool says_yes(const std::string& question);
 // Writes to stdout. If that fails the program ends with an error; a closed pipe ends it silently.
 void print(std::string_view text);
 
-// What the scripts of rung completion ask: `rung __complete WORD...`. Prints what the last word can be.
-// REQUIRES: all commands have been added.
-int complete(CLI::App& app, const std::vector<std::string>& words);
-
-// The message for a command line that `app` could not parse: it names the nearest command, option or value.
-// `what`: the parser's own message.
-std::string explain_mistake(const CLI::App& app, const std::string& what);
-
 // --- options that become a request: parameters of a query, members of a body. Each is a row of a table; its
 // value is checked when the command line is read.
 
@@ -220,6 +212,5 @@ void add_bulk(CLI::App& app);
 void add_causes(CLI::App& app);
 void add_pause(CLI::App& app);  // pause, resume, queues
 void add_stats(CLI::App& app);  // stats, nodes
-void add_completion(CLI::App& app);
 
 }  // namespace rung::cli
