@@ -272,25 +272,11 @@ void lead_up(std::string& page, std::string_view path) {
       page.insert(at + 3, "../");
 }
 
-struct Served {
-  const ConsoleFile* file;
-  std::string etag;
-};
-
-// By the path of the request: what no file has is a page of the console.
-const Served& served(std::string_view path) {
-  static const std::map<std::string_view, Served> all = [] {
-    std::map<std::string_view, Served> out;
-    for (const ConsoleFile& file : console_files())
-      out[file.path] = {&file, "\"" + to_hex(sha256(file.text), 8) + "\""};
-    return out;
-  }();
-  const auto found = all.find(path);
-  return found != all.end() ? found->second : all.at("/");
-}
-
+// A path that no file has is a page of the console.
 Response show_file(Context&, const Call& call) {
-  const auto& [file, etag] = served(call.request.path);
+  const auto& all = console_files();
+  auto file = std::ranges::find(all, call.request.path, &ConsoleFile::path);
+  if (file == all.end()) file = std::ranges::find(all, "/", &ConsoleFile::path);
   Response response;
   response.type = file->type;
   response.headers = {{"Content-Security-Policy", std::string(kPolicy)},
@@ -298,8 +284,8 @@ Response show_file(Context&, const Call& call) {
                       {"Referrer-Policy", "same-origin"},
                       {"Cross-Origin-Opener-Policy", "same-origin"},
                       {"Cache-Control", "no-cache"},
-                      {"ETag", etag}};
-  if (call.request.if_none_match == etag) {
+                      {"ETag", file->etag}};
+  if (call.request.if_none_match == file->etag) {
     response.status = 304;
   } else {
     response.body = file->text;

@@ -71,9 +71,8 @@ std::vector<Route> all_routes(bool with_console = false);
 const std::string& openapi_document();
 
 struct ConsoleFile {
-  std::string_view path;  // "/app.js"
-  std::string_view type;
-  std::string text;
+  std::string path;  // "/app.js"
+  std::string type, etag, text;
 };
 // Made by the build from src/console (cmake/console.cmake); empty if it could not be built.
 const std::vector<ConsoleFile>& console_files();

@@ -1,7 +1,7 @@
 #include "src/http/access/access.h"
 
 #include <openssl/crypto.h>
-#include <strings.h>
+#include <re2/re2.h>
 
 namespace rung::http {
 
@@ -10,13 +10,12 @@ namespace {
 // Names in the audit that no entry of http.tokens_file can have, as api::kTokenRead.
 constexpr std::string_view kNoToken = "no token", kTokenFull = "token full";
 
-// None: there is no such header, or it is not a bearer token.
-std::optional<std::string> token_of(const Request& request) {
-  constexpr std::string_view kBearer = "bearer ";  // any case
-  const std::string& header = request.authorization;
-  if (header.size() <= kBearer.size() || strncasecmp(header.c_str(), kBearer.data(), kBearer.size()) != 0)
-    return std::nullopt;
-  return header.substr(kBearer.size());
+// "": there is no such header, or it is not a bearer token.
+std::string token_of(const Request& request) {
+  static const RE2 bearer("(?is)bearer (.+)", RE2::Latin1);
+  std::string token;
+  RE2::FullMatch(request.authorization, bearer, &token);
+  return token;
 }
 
 // Compares in constant time, and always with all, whichever matches.
@@ -69,10 +68,8 @@ void refuse_foreign_page(const Request& request) {
 }
 
 bool is_loopback_host(std::string_view host) {
-  if (host.starts_with('[')) return host.starts_with("[::1]") && (host.size() == 5 || host[5] == ':');
-  const std::string_view name = host.substr(0, host.find(':'));
-  if (name == "localhost") return true;
-  return name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string_view::npos;
+  static const RE2 loopback(R"((?:localhost|127\.[0-9.]*|\[::1\])(?::.*)?)");
+  return RE2::FullMatch({host.data(), host.size()}, loopback);
 }
 
 Access::Valid Access::by_digest(const Tokens& tokens) {
@@ -98,7 +95,7 @@ Person Access::admit(const Request& request, Action action) const {
 Person Access::open_person() { return {std::string(kNoToken), Role::administers, nullptr}; }
 
 Person Access::identify(const Request& request) const {
-  if (const auto token = token_of(request)) return bearer(*token);
+  if (const std::string token = token_of(request); !token.empty()) return bearer(token);
   if (!request.authorization.empty()) throw unknown_token();
   const std::string cookie = sign_ins_ == nullptr ? "" : sign_ins_->cookies.get(Cookies::kSession, request);
   if (cookie.empty()) throw unauthorized("a token is required: Authorization: Bearer TOKEN", "");
