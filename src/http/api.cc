@@ -4,9 +4,7 @@
 #include "src/http/api.h"
 
 #include <malloc.h>
-#include <strings.h>
-
-#include <charconv>
+#include <re2/re2.h>
 
 #include "src/api/api.h"
 #include "src/api/queues/queues.h"
@@ -325,11 +323,8 @@ constexpr std::int64_t kMostOfRow = 4 * kErrorBytes;
 
 // What a list may take; 0 = no `limit`, or a wrong one.
 std::int64_t memory_of_page(const Request& request) {
-  std::int64_t rows = 0;
-  for (const auto& [name, value] : request.query) {
-    if (name == "limit") std::from_chars(value.data(), value.data() + value.size(), rows);
-  }
-  return std::clamp<std::int64_t>(rows, 0, api::kMostOnPage) * kMostOfRow;
+  const auto rows = number_from<std::int64_t>(api::Query(request.query).text("limit"));
+  return std::clamp<std::int64_t>(rows.value_or(0), 0, api::kMostOnPage) * kMostOfRow;
 }
 
 Response busy(std::string_view detail, const Request& request) {
@@ -347,11 +342,9 @@ bool counts(Response& response, const Request& request, Budget& texts) {
 }
 
 // A label must have few values.
-std::string_view known(std::string_view method) {
-  for (const std::string_view one : {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}) {
-    if (method == one) return one;
-  }
-  return "other";
+std::string_view known(const std::string& method) {
+  static const RE2 usual("GET|POST|PUT|DELETE|PATCH|OPTIONS");
+  return RE2::FullMatch(method, usual) ? std::string_view(method) : "other";
 }
 
 }  // namespace
@@ -444,12 +437,11 @@ Person Api::admitted(const Request& request, const api::Router::Match& match) co
   Person person = action == Action::probe ? Person{} : network_.access.admit(request, action);
   if (match.route == nullptr) throw api::no_such_route(match);
   if (!request.has_body) return person;
-  if (!request.content_encoding.empty() && strcasecmp(request.content_encoding.c_str(), "identity") != 0)
+  static const RE2 plain("(?i)(identity)?"), json(R"((?is)application/json[ \t]*(;.*)?)", RE2::Latin1);
+  if (!RE2::FullMatch(request.content_encoding, plain))
     throw Problem(415, "Content-Encoding is not supported");
   // This also keeps a form in somebody's browser from posting here.
-  std::string type = request.content_type.substr(0, request.content_type.find(';'));
-  type.resize(type.find_last_not_of(" \t") + 1);
-  if (strcasecmp(type.c_str(), "application/json") != 0)
+  if (!RE2::FullMatch(request.content_type, json))
     throw Problem(415, "Content-Type must be application/json");
   return person;
 }

@@ -42,11 +42,8 @@ Result<T> await_reply(const std::shared_ptr<std::atomic<std::int64_t>>& waiting,
 
 // The text in place of the pattern's {id}; none if the path doesn't match.
 std::optional<std::string> fits(std::string_view pattern, std::string_view path) {
+  if (pattern.ends_with('*') && path.starts_with(pattern.substr(0, pattern.size() - 1))) return "";
   const std::size_t at = pattern.find('{');
-  if (pattern.ends_with('*')) {
-    pattern.remove_suffix(1);
-    return path.starts_with(pattern) ? std::optional<std::string>("") : std::nullopt;
-  }
   if (at == std::string_view::npos) return pattern == path ? std::optional<std::string>("") : std::nullopt;
   const std::string_view before = pattern.substr(0, at), after = pattern.substr(pattern.find('}') + 1);
   if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after))

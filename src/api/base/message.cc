@@ -170,6 +170,51 @@ std::string listed(std::span<const std::string_view> words) {
   return list;
 }
 
+// Why a value is refused, "" = it is not.
+std::string wrong_value(const Param& param, std::string_view value) {
+  using enum Param::Is;
+  const auto known = [&](std::string_view word) {
+    return std::ranges::find(param.words, word) != param.words.end();
+  };
+  switch (param.is) {
+    case any:
+    case list:
+    case header:
+      return "";
+    case text:
+    case headers:
+      return wrong_text(value);
+    case cause:
+      return is_cause_id(value) ? "" : "must be the id of a cause, 12 hexadecimal digits as in 9f2c41d07ab3";
+    case word:
+      return known(value) ? "" : "must be " + listed(param.words);
+    case Param::Is::words: {
+      const auto given = split_words(value);
+      const bool good = !given.empty() && std::ranges::all_of(given, known);
+      return good ? "" : "must be " + listed(param.words) + ", or several of these separated by commas";
+    }
+    case flag:
+      return value == "true" || value == "false" ? "" : "must be true or false";
+    case time:
+      return from_rfc3339(written_time(value)) ? "" : "must be an RFC 3339 time, e.g. 2026-11-21T17:05:00Z";
+    case duration: {
+      const auto length = levels::parse_duration(std::string(value));
+      return length ? "" : length.error();
+    }
+    case limit: {
+      const auto rows = id_of_cursor(value);
+      return rows && *rows >= 1 && *rows <= kMostOnPage
+                 ? ""
+                 : "must be an integer from 1 to " + std::to_string(kMostOnPage);
+    }
+    case cursor:
+      return value.empty() ? kWrongCursor : "";
+    case id_cursor:
+      return id_of_cursor(value) ? "" : kWrongCursor;
+  }
+  return "";
+}
+
 }  // namespace
 
 JsonMemory memory_of_json(std::string_view text) {
@@ -452,50 +497,6 @@ bool is_cause_id(std::string_view text) {
 bool is_named(const Param& param, std::string_view name) {
   return param.is == Param::Is::headers ? name.starts_with(kHeaderParam) && name != kHeaderParam
                                         : name == param.name;
-}
-
-std::string wrong_value(const Param& param, std::string_view value) {
-  using enum Param::Is;
-  const auto known = [&](std::string_view word) {
-    return std::ranges::find(param.words, word) != param.words.end();
-  };
-  switch (param.is) {
-    case any:
-    case list:
-    case header:
-      return "";
-    case text:
-    case headers:
-      return wrong_text(value);
-    case cause:
-      return is_cause_id(value) ? "" : "must be the id of a cause, 12 hexadecimal digits as in 9f2c41d07ab3";
-    case word:
-      return known(value) ? "" : "must be " + listed(param.words);
-    case Param::Is::words: {
-      const auto given = split_words(value);
-      const bool good = !given.empty() && std::ranges::all_of(given, known);
-      return good ? "" : "must be " + listed(param.words) + ", or several of these separated by commas";
-    }
-    case flag:
-      return value == "true" || value == "false" ? "" : "must be true or false";
-    case time:
-      return from_rfc3339(written_time(value)) ? "" : "must be an RFC 3339 time, e.g. 2026-11-21T17:05:00Z";
-    case duration: {
-      const auto length = levels::parse_duration(std::string(value));
-      return length ? "" : length.error();
-    }
-    case limit: {
-      const auto rows = id_of_cursor(value);
-      return rows && *rows >= 1 && *rows <= kMostOnPage
-                 ? ""
-                 : "must be an integer from 1 to " + std::to_string(kMostOnPage);
-    }
-    case cursor:
-      return value.empty() ? kWrongCursor : "";
-    case id_cursor:
-      return id_of_cursor(value) ? "" : kWrongCursor;
-  }
-  return "";
 }
 
 std::string written_time(std::string_view value) {

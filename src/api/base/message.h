@@ -231,8 +231,6 @@ bool is_cause_id(std::string_view text);
 
 // Whether `name` is the parameter's: its name, or with `headers` "header.NAME".
 bool is_named(const Param& param, std::string_view name);
-// Why a value is refused, "" = it is not.
-std::string wrong_value(const Param& param, std::string_view value);
 // A time in a query: a + that was not written as %2B has become a space.
 std::string written_time(std::string_view value);
 // Texts separated by commas, maybe with a space after them; of "" none.

@@ -310,13 +310,6 @@ std::optional<QueueGate> holding_gate(MysqlStore& store, const Task& task) {
   return gate;
 }
 
-std::string state_text(const QueueGate& gate) {
-  if (gate.state == "breaker_half_open") return "breaker half-open";
-  std::string text = gate.state;
-  std::ranges::replace(text, '_', ' ');
-  return text;
-}
-
 std::string gate_text(const QueueGate& gate) {
   const std::string queue = "queue " + gate.queue;
   const std::string until = gate.until ? " until " + format_utc(*gate.until) + " UTC" : "";
@@ -328,9 +321,11 @@ std::string gate_text(const QueueGate& gate) {
   } else if (gate.state == "rate_limited") {
     text = "waits for the rate of queue " + gate.queue;
   } else if (gate.state == "breaker_half_open") {
-    text = queue + ": " + state_text(gate) + ", only probes go out";
+    text = queue + ": breaker half-open, only probes go out";
   } else {
-    text = queue + ": " + state_text(gate) + until;
+    std::string state = gate.state;
+    std::ranges::replace(state, '_', ' ');
+    text = queue + ": " + state + until;
   }
   const std::string reason = without_prefix(gate.reason, "window ");
   return reason.empty() ? text : text + " (" + reason + ")";

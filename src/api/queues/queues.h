@@ -36,8 +36,6 @@ std::optional<QueueGate> holding_gate(MysqlStore& store, const Task& task);
 
 // "queue orders is paused until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
 std::string gate_text(const QueueGate& gate);
-// "breaker open": the state for people.
-std::string state_text(const QueueGate& gate);
 // Why no queue can have this name; "" = one can.
 std::string wrong_queue_name(const std::string& queue);
 

@@ -192,12 +192,6 @@ Filter filter_of(const Pairs& conditions) {
   return filter;
 }
 
-Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors) {
-  const std::size_t before = errors.size();
-  check_params(conditions, kConditionParams, errors, prefix, "condition");
-  return errors.size() == before ? filter_of(conditions) : Filter{};
-}
-
 Filter read_filter(const Json& json, FieldErrors& errors) {
   if (!json.is_object()) {
     errors.push_back({"filter", "must be an object: {\"queue\": \"orders\", \"state\": \"parked\"}"});
@@ -218,7 +212,8 @@ Filter read_filter(const Json& json, FieldErrors& errors) {
                       "conditions: " +
                           known_params(kConditionParams)});
   }
-  return read_filter(conditions, "filter.", errors);
+  check_params(conditions, kConditionParams, errors, "filter.", "condition");
+  return errors.empty() ? filter_of(conditions) : Filter{};
 }
 
 Json filter_json(const Filter& f) {

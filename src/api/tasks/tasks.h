@@ -101,9 +101,8 @@ inline constexpr auto kConditionParams = [] {
 
 // Parameters that are no conditions are left out. REQUIRES: those that are have been checked.
 Filter filter_of(const Pairs& conditions);
-// Invalid conditions and unknown names go to `errors`, with `prefix` before them.
-Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors);
-// The filter of a bulk: an object of texts, not empty. Its row stores filter_json().
+// The filter of a bulk: an object of texts, not empty. Its row stores filter_json(). What is wrong goes to
+// `errors`.
 Filter read_filter(const Json& json, FieldErrors& errors);
 // {"queue": "orders", "state": "parked"}: each condition is a string. Without place, order and limit.
 Json filter_json(const Filter& filter);

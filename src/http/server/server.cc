@@ -596,15 +596,10 @@ int Places::count(bool spare, std::string_view peer) const {
       places_, [&](const Place& p) { return p.spare == spare && (peer.empty() || p.peer == peer); }));
 }
 
-bool Places::has_room(bool spare, std::string_view peer) const {
-  return count(spare) < (spare ? kSpare : most_) &&
-         count(spare, peer) < (spare ? kSpareOfOneAddress : most_of_one_address_);
-}
-
 bool Places::make_room(bool spare, std::string_view peer) {
-  if (has_room(spare, peer)) return true;
   // An address that has used up its share gives up one of its own places.
   const bool own = count(spare, peer) >= (spare ? kSpareOfOneAddress : most_of_one_address_);
+  if (!own && count(spare) < (spare ? kSpare : most_)) return true;
   Place* oldest = nullptr;
   for (Place& p : places_) {
     if (p.spare != spare || p.waiting_since == 0 || (own && p.peer != peer)) continue;

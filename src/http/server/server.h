@@ -115,7 +115,6 @@ class Places {
 
  private:
   int count(bool spare, std::string_view peer = "") const;  // `peer`: "" = all
-  bool has_room(bool spare, std::string_view peer) const;
   bool make_room(bool spare, std::string_view peer);
 
   const int most_, most_of_one_address_;

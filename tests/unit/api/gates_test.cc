@@ -18,25 +18,22 @@ TEST(GateText, IsASentenceForEachGate) {
   const auto text = [&](const std::string& state, const std::string& reason) {
     gate.state = state;
     gate.reason = reason;
-    return state_text(gate) + " | " + gate_text(gate);
+    return gate_text(gate);
   };
   const std::string until = format_utc(*gate.until) + " UTC";
   EXPECT_EQ(text("outside_window", "window Mon-Fri 08:00-18:00 Europe/Berlin"),
-            "outside window | queue orders is outside its window until " + until +
-                " (Mon-Fri 08:00-18:00 Europe/Berlin)");
-  EXPECT_EQ(
-      text("breaker_open", "20 of the last 100 deliveries failed"),
-      "breaker open | queue orders: breaker open until " + until + " (20 of the last 100 deliveries failed)");
+            "queue orders is outside its window until " + until + " (Mon-Fri 08:00-18:00 Europe/Berlin)");
+  EXPECT_EQ(text("breaker_open", "20 of the last 100 deliveries failed"),
+            "queue orders: breaker open until " + until + " (20 of the last 100 deliveries failed)");
   EXPECT_EQ(text("breaker_half_open", "a probe failed: x"),
-            "breaker half-open | queue orders: breaker half-open, only probes go out (a probe failed: x)");
-  EXPECT_EQ(text("rate_limited", "rate 200/s"),
-            "rate limited | waits for the rate of queue orders (rate 200/s)");
+            "queue orders: breaker half-open, only probes go out (a probe failed: x)");
+  EXPECT_EQ(text("rate_limited", "rate 200/s"), "waits for the rate of queue orders (rate 200/s)");
   gate.by = "retry-after";
   EXPECT_EQ(text("paused", "task 17 asked for 1h"),
-            "paused | queue orders is paused until " + until + " by retry-after (task 17 asked for 1h)");
+            "queue orders is paused until " + until + " by retry-after (task 17 asked for 1h)");
   gate.by = "ann";
   gate.until.reset();
-  EXPECT_EQ(text("paused", ""), "paused | queue orders is paused until it is resumed by ann");
+  EXPECT_EQ(text("paused", ""), "queue orders is paused until it is resumed by ann");
 }
 
 TEST(OverviewQueues, WhatIsHeldComesFirstAndIsNeverLeftOut) {
