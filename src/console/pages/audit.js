@@ -2,25 +2,13 @@ import { withQuery } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { useData } from "../lib/live.js";
 import { to } from "../lib/router.js";
+import { ACTIONS } from "../parts/filter.js";
 import { Field, useAddress } from "../parts/form.js";
 import { Empty, Page, Pager } from "../parts/page.js";
 import { AuditTable } from "../parts/tables.js";
 
 // As AuditAction of the API.
-const ACTIONS = [
-  "abort",
-  "cancel",
-  "discard",
-  "edit",
-  "failed",
-  "finish",
-  "fire",
-  "pause",
-  "redrive",
-  "resume",
-  "reschedule",
-  "succeeded",
-];
+const WHAT = [...Object.keys(ACTIONS), "abort", "edit", "failed", "pause", "resume", "succeeded"].sort();
 
 /** @param {{ query: URLSearchParams }} props */
 export function Audit({ query }) {
@@ -40,7 +28,7 @@ export function Audit({ query }) {
     </p>
     <div class="filters grid">
       <${Field} label="Queue" ...${useAddress(query, "queue")} />
-      <${Field} label="Action" options=${[["", "any"], ...ACTIONS]} ...${useAddress(query, "action")} />
+      <${Field} label="Action" options=${[["", "any"], ...WHAT]} ...${useAddress(query, "action")} />
       <${Field} label="Who" ...${useAddress(query, "who")} />
     </div>
     ${

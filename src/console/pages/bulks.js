@@ -131,7 +131,7 @@ export function Bulk({ params }) {
         </p>
         <div class="row">
           <${Act}
-            class="primary big"
+            class="primary"
             why=${why || (bulk.total ? "" : "There is no task in it.")}
             onClick=${() => change("resume")}
           >

@@ -177,7 +177,7 @@ const rowsFrom = headers => Object.entries(headers).map(([name, value]) => ({ na
 function HeaderEditor({ rows, setRows }) {
   const set = (/** @type {number} */ i, /** @type {any} */ change) =>
     setRows(rows.map((row, j) => (i === j ? { ...row, ...change } : row)));
-  return html`<fieldset class="headers stack">
+  return html`<fieldset class="card stack">
     <legend>Headers <small>values as JSON: "text", 5, true</small></legend>
     ${rows.map(
       (row, i) =>
@@ -205,8 +205,10 @@ function HeaderEditor({ rows, setRows }) {
           </button>
         </div>`,
     )}
-    <button type="button" class="small" onClick=${() => setRows([...rows, { name: "", value: '""' }])}>
-      Add a header
-    </button>
+    <div class="row">
+      <button type="button" class="small" onClick=${() => setRows([...rows, { name: "", value: '""' }])}>
+        Add a header
+      </button>
+    </div>
   </fieldset>`;
 }

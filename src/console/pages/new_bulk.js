@@ -119,7 +119,7 @@ export function NewBulk({ query }) {
         <${Problem} error=${error} />
         <div class="row">
           <${Act}
-            class="primary big"
+            class="primary"
             why=${why || noLimit || (busy ? "It is being sent." : counted ? (n ? "" : "No task matches.") : "The tasks are being counted.")}
             onClick=${() => send(freeze)}
           >
@@ -173,7 +173,7 @@ function Plan({ settings, n }) {
   const rate = Number(settings.rate);
   return html`<div class="card">
     <h2>What will happen</h2>
-    <ol class="plan stack">
+    <ol class="lines">
       <li>The set is frozen: tasks that fail later are not in it.</li>
       ${canary > 0 && html`<li><b>${count(canary)}</b> go out. If one of them fails, the others are not sent.</li>`}
       ${rest > 0 && html`<li><b>${count(rest)}</b> ${canary ? "follow" : "go out"}${rate > 0 ? `, ${rate} a second: about ${duration((rest / rate) * 1000)}` : ", as fast as possible"}.</li>`}

@@ -4,7 +4,7 @@ import { Text } from "./text.js";
 
 const MOST_CELLS = 4_000_000;
 
-/** @typedef {{ kind: "same" | "gone" | "new" | "skip", text: string }} Line */
+/** @typedef {{ kind: "same" | "gone" | "new" | "left", text: string }} Line */
 
 /** Null: too long to compare. @param {string} before @param {string} after @returns {Line[] | null} */
 function lines(before, after) {
@@ -59,7 +59,7 @@ function shortened(all) {
   for (let i = 0; i <= all.length; i++) {
     if (near[i] === false) left++;
     else {
-      if (left) found.push({ kind: "skip", text: `${left} equal lines` });
+      if (left) found.push({ kind: "left", text: `${left} equal lines` });
       left = 0;
       if (i < all.length) found.push(all[i]);
     }
@@ -72,8 +72,8 @@ export function Diff({ before, after, label }) {
   if (before === after) return html`<p class="faint">${label}: no change</p>`;
   const all = lines(before, after);
   if (!all) return html`<p>${label}: changed; too long to show line by line</p>`;
-  const marks = { same: " ", gone: "−", new: "+", skip: "⋯" };
-  const words = { same: "", gone: "removed: ", new: "added: ", skip: "" };
+  const marks = { same: " ", gone: "−", new: "+", left: "⋯" };
+  const words = { same: "", gone: "removed: ", new: "added: ", left: "" };
   const shown = shortened(all).map(
     ({ kind, text }) =>
       html`<span class=${kind}

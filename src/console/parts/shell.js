@@ -126,11 +126,10 @@ function Search() {
       type="search"
       data-search
       aria-label="Search a task id, a cause or a message-id"
-      placeholder="Task id, cause or message-id"
+      placeholder="Task id, cause or message-id (key: /)"
       value=${text}
       onInput=${(/** @type {any} */ e) => setText(e.target.value)}
     />
-    <kbd aria-hidden="true">/</kbd>
   <//>`;
 }
 
@@ -206,7 +205,7 @@ export function Shell({ path, children }) {
     </nav>
     <header class="top row between">
       <${Search} />
-      <div class="top-right">
+      <div class="row top-right">
         <${LiveSwitch} />
         <${ZoneSwitch} />
         <button

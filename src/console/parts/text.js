@@ -94,15 +94,9 @@ export const QueueLink = ({ queue }) =>
 /** A time, relative, with the whole of it on hover; or written out. @param {{ at: string | null | undefined, full?: boolean, ms?: boolean }} props */
 export function Time({ at, full = false, ms = false }) {
   useAtom(zone);
-  if (!at) return html`<span class="faint">–</span>`;
-  return full
-    ? html`<time datetime=${at} title=${relative(at)}>${written(at, { ms })}</time>`
-    : html`<${Ago} at=${at} />`;
-}
-
-/** @param {{ at: string }} props */
-function Ago({ at }) {
   const now = useNow();
+  if (!at) return html`<span class="faint">–</span>`;
+  if (full) return html`<time datetime=${at} title=${relative(at, now)}>${written(at, { ms })}</time>`;
   return html`<time datetime=${at} title="${written(at, { ms: true })} ${zoneName()}">${relative(at, now)}</time>`;
 }
 
