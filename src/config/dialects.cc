@@ -55,8 +55,7 @@ std::optional<Reading> read_reading(Value& v) {
                       {"epoch_s", Form::epoch_s},
                       {"epoch_ms", Form::epoch_ms},
                       {"nservicebus", Form::nservicebus}}),
-        "", start}},
-      {}};
+        "", start}}};
   if (!v.is(Node::Kind::map, kReadingForm) || !v.read_by(kTable)) return std::nullopt;
   const bool of_time = v.node.path.starts_with("failed_at"), has_form = v.node.has("as");
   Reading out;
@@ -94,8 +93,7 @@ const Table& dialect_table() {
                             {"failed_at", &Dialect::failed_at, kReadings, "", start},
                             {"executor", &Dialect::executor, kReadings, "", start},
                             {"exchange", &Dialect::exchange, kReadings, "", start},
-                            {"routing_key", &Dialect::routing_key, kReadings, "", start}},
-                           {}};
+                            {"routing_key", &Dialect::routing_key, kReadings, "", start}}};
   return table;
 }
 

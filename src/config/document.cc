@@ -229,18 +229,14 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
       out += c == '-' ? '_' : (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
     return out;
   };
-  // Levenshtein distance with transpositions, over three rows.
+  // Levenshtein's: two letters that changed places count as two.
   const auto distance = [](const std::string& a, const std::string& b) {
-    std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+    std::vector<std::size_t> last(b.size() + 1), row(b.size() + 1);
     for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
     for (std::size_t i = 1; i <= a.size(); ++i) {
       row[0] = i;
-      for (std::size_t j = 1; j <= b.size(); ++j) {
+      for (std::size_t j = 1; j <= b.size(); ++j)
         row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-          row[j] = std::min(row[j], before[j - 2] + 1);
-      }
-      before = last;
       last = row;
     }
     return last[b.size()];

@@ -353,8 +353,7 @@ Reader<std::string> roles_claim() {
 // A role, or a role with queues.
 std::optional<OidcGrant> read_grant(Value& v) {
   static const Table kTable{{{"role", &OidcGrant::role, role(), "", start},
-                             {"queues", &OidcGrant::queues, queue_scope(), "", start}},
-                            {}};
+                             {"queues", &OidcGrant::queues, queue_scope(), "", start}}};
   OidcGrant out;
   if (v.node.kind != Node::Kind::map) {
     const auto word = role()(v);

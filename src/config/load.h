@@ -238,7 +238,7 @@ void fill(const Node& node, Part& part) {
 struct Table {
   std::vector<Key> keys;
   // Keys whose value is a list of items with keys, and the form of an item.
-  std::vector<std::pair<std::string, std::string_view>> lists;
+  std::vector<std::pair<std::string, std::string_view>> lists = {};
   // An unknown key that is longer could be a secret in the wrong place, and is not shown.
   std::size_t longest_shown = std::string::npos;
 };

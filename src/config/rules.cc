@@ -441,30 +441,21 @@ void check_snooze_loops(const RuleBook& book, Load& load) {
   };
   // Depth first. A move to a queue of the path closes a circle.
   const std::function<void(const std::string&)> follow = [&](const std::string& queue) {
-    seen.insert(queue);
     const FailureRules* const list = book.failure_rules(queue);
-    if (list == nullptr) return;
+    if (queue.empty() || !seen.insert(queue).second || list == nullptr) return;
     for (const FailureRule& rule : list->rules()) {
       const std::string& to = rule.then.to;
       if (rule.then.kind != RuleAction::Kind::snooze || to.empty() || to == queue || !may_match(rule, queue))
         continue;
       path.push_back({queue, &rule});
       const auto begin = std::ranges::find(path, to, &Move::from);
-      if (begin != path.end()) {
-        report(begin);
-      } else if (!seen.contains(to)) {
-        follow(to);
-      }
+      begin != path.end() ? report(begin) : follow(to);
       path.pop_back();
     }
   };
-  std::set<std::string> queues;
-  for (const auto& [name, queue] : book.queues()) queues.insert(name);
+  for (const auto& [name, queue] : book.queues()) follow(name);
   for (const auto& [name, list] : book.rule_lists()) {
-    for (const FailureRule& rule : list->rules()) queues.insert(rule.then.to);
-  }
-  for (const std::string& queue : queues) {
-    if (!queue.empty() && !seen.contains(queue)) follow(queue);
+    for (const FailureRule& rule : list->rules()) follow(rule.then.to);
   }
 }
 

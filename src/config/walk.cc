@@ -15,24 +15,22 @@ std::string child_path(const std::string& path, std::string_view name) {
   return path.empty() ? std::string(name) : path + "." + std::string(name);
 }
 
-// How a value is compared with another config's: its text, a URL without its password, or only the keys.
-enum class Secrecy { none, url, hidden };
-
-std::string leaf_text(const Node& value, Secrecy secrecy) {
-  if (secrecy == Secrecy::hidden) return "***";
-  if (secrecy == Secrecy::url) return hide_password(value.text);
-  const auto duration = levels::parse_duration(value.text);
+// A text of a value, for comparisons and without secrets.
+using Leaf = std::string (*)(std::string_view);
+std::string in_one_form(std::string_view text) {
+  const auto duration = levels::parse_duration(text);
   // 0 is also a number, and in no other form.
-  return duration && *duration > Ms{0} ? levels::format_duration(*duration) : value.text;
+  return duration && *duration > Ms{0} ? levels::format_duration(*duration) : std::string(text);
 }
+std::string hidden(std::string_view) { return "***"; }
 
 // Equal for values that mean the same: sorted by key, durations in one form.
-std::string canonical_text(const Node& value, Secrecy secrecy = Secrecy::none) {
-  if (value.kind == Node::Kind::text) return leaf_text(value, secrecy);
+std::string canonical_text(const Node& value, Leaf leaf = in_one_form) {
+  if (value.kind == Node::Kind::text) return leaf(value.text);
   std::string text;
-  for (const Node& item : value.items) text += facts_of({canonical_text(item, secrecy)});
+  for (const Node& item : value.items) text += facts_of({canonical_text(item, leaf)});
   std::map<std::string, std::string> sorted;
-  for (const auto& [key, its] : value.entries) sorted[key.text] = canonical_text(its, secrecy);
+  for (const auto& [key, its] : value.entries) sorted[key.text] = canonical_text(its, leaf);
   for (const auto& [key, its] : sorted) text += facts_of({key, its});
   return text;
 }
@@ -147,9 +145,9 @@ class Walker {
     const Key* const row = value.row;
     if (row == nullptr) return;
     const bool url = row->type == "URL" || row->type == "list of URLs";
-    const Secrecy secrecy = row->when != When::secret ? Secrecy::none : url ? Secrecy::url : Secrecy::hidden;
+    const Leaf leaf = row->when != When::secret ? in_one_form : url ? hide_password : hidden;
     auto& texts = row->when == When::live ? config.reloadable : config.at_start;
-    texts[value.path] = {canonical_text(value), canonical_text(value, secrecy), row->fallback};
+    texts[value.path] = {canonical_text(value), canonical_text(value, leaf), row->fallback};
   }
 
   // A queue that is called like a key of queues, as "queues.ladder": most likely that key of the queue above.
