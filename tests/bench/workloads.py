@@ -54,9 +54,6 @@ class Bench:
     def __init__(self, options) -> None:
         self.options = options
         self.servers = Servers()
-        self.pinned = {name: int(core) for name, core in (pair.split(":") for pair in options.pin.split(",") if pair)}
-        self.pin("broker", self.servers.broker_process())
-        self.pin("database", self.servers.database_process())
         self.connection = self.servers.broker()
         self.channel = self.connection.channel()
         self.nodes: list[Node] = []
@@ -103,7 +100,6 @@ class Bench:
                 file.write(text)
             node.forget_log()
             node.start()
-            self.pin("sidecar", node.process.pid)
         if not wait:
             return
         for node in self.nodes:
@@ -117,12 +113,6 @@ class Bench:
         self.nodes = []
 
     # -- measuring
-
-    def pin(self, which: str, pid: int) -> None:
-        """All threads of a process to the core that --pin names. Those that they create later inherit it."""
-        if which in self.pinned:
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                os.sched_setaffinity(int(thread), {self.pinned[which]})
 
     def processes(self) -> dict[str, list[int]]:
         return {"sidecar": [node.process.pid for node in self.nodes], "broker": [self.servers.broker_process()],

@@ -1,6 +1,4 @@
 """Private servers for the docs, and programs that lead a page's commands to them."""
-import base64
-import json
 import os
 import pathlib
 import re
@@ -82,12 +80,7 @@ class Servers:
                       lambda match: f"{match[1]}:{self.ports.get(int(match[2]), match[2])}", text)
 
     def manage(self, method, path, body=None):
-        request = urllib.request.Request(f"{self.environment['RUNG_TEST_MANAGEMENT']}/api/{path}", method=method,
-                                         data=None if body is None else json.dumps(body).encode())
-        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
-        request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request) as answer:
-            return answer.read()
+        starting.admin(method, path, body, self.environment["RUNG_TEST_MANAGEMENT"])
 
     def sql(self, statement, schema=()):
         return subprocess.run([self.environment["RUNG_TEST_SQL"], *schema, "-e", statement], capture_output=True, text=True,

@@ -9,10 +9,10 @@ import pathlib
 import re
 import signal
 import subprocess
-import time
 
 import pika
 import starting
+from starting import until
 
 BOUND_SECONDS = 90  # for anything that is waited for
 # A message that says nothing, one that says why, asks for a delay and reports its success, one that never succeeds.
@@ -50,14 +50,10 @@ class Run:
         self.consumer.wait()
 
     def until(self, condition, what):
-        deadline = time.monotonic() + BOUND_SECONDS
-        while not (found := condition()):
-            if self.consumer.poll() is not None:
-                raise AssertionError(f"the consumer ended: {self.output()[-600:]}")
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not within {BOUND_SECONDS} s: {what}; the consumer: {self.output()[-600:]}; tasks: {self.tasks()}")
-            time.sleep(0.1)
-        return found
+        def found():
+            require(self.consumer.poll() is None, "the consumer ended")
+            return condition()
+        return until(what, found, BOUND_SECONDS, told=lambda: f"the consumer: {self.output()[-600:]}; tasks: {self.tasks()}")
 
     def output(self):
         return self.log.read_text(errors="replace")
@@ -170,10 +166,7 @@ def held(it):
     fence(it)
     require(not it.tasks(), f"Rung has no task: {it.tasks()}")
     os.killpg(it.consumer.pid, signal.SIGKILL)
-    deadline = time.monotonic() + BOUND_SECONDS
-    while it.depth()[0] != 1:
-        require(time.monotonic() < deadline, f"the message is in the queue again: {it.depth()}")
-        time.sleep(0.1)
+    until("the message is in the queue again", lambda: it.depth()[0] == 1, BOUND_SECONDS)
 
 
 def error_queue(it):

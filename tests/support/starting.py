@@ -71,6 +71,13 @@ def end(process, seconds=BOUND_SECONDS):
         return process.wait()
 
 
+NPM_CI = ["npm", "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--fetch-retries=2",
+          "--fetch-retry-maxtimeout=10000", "--fetch-timeout=60000"]
+# As npm names them. A package that is missing, or is not what the lock file says, is an error of ours.
+NPM_AWAY = re.compile("code (E(AI_AGAIN|NOTFOUND|NETUNREACH|HOSTUNREACH|CONN[A-Z]+|TIMEDOUT|SOCKETTIMEDOUT|429|5[0-9]{2})"
+                      "|ERR_SOCKET_TIMEOUT|FETCH_ERROR)")
+
+
 class Unavailable(Exception):
     """npm's registry does not answer, or there is no Node.js: nothing can be tested."""
 
@@ -90,9 +97,8 @@ def npm_modules(folder, name):
     try:
         for one in ("package.json", "package-lock.json"):
             shutil.copy(folder / one, new)
-        done = subprocess.run([ROOT / "tests/npm_ci"], cwd=new, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False)
-        if done.returncode == 77:
+        done = subprocess.run(NPM_CI, cwd=new, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0 and NPM_AWAY.search(done.stdout):
             raise Unavailable("npm's registry did not answer")
         if done.returncode != 0:
             raise RuntimeError(f"npm could not install {name}: {done.stdout[-500:]}")
@@ -133,9 +139,9 @@ class Servers:
         self._run("stop", check=False)
 
 
-def admin(method, path, body=None):
+def admin(method, path, body=None, url=None):
     """By the management API: rabbitmqctl starts an Erlang for each call, seconds on a busy machine."""
-    request = urllib.request.Request(f"{os.environ['RUNG_TEST_MANAGEMENT']}/api/{path}",
+    request = urllib.request.Request(f"{url or os.environ['RUNG_TEST_MANAGEMENT']}/api/{path}",
                                      None if method == "GET" else json.dumps(body or {}).encode(),
                                      {"Content-Type": "application/json"}, method=method)
     request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
