@@ -141,24 +141,6 @@ TEST_F(Detached, DetachCountsWhatIsUnderWay) {
   ASSERT_TRUE(eventually([&] { return held() == 4; })) << rung().log_tail();
 }
 
-// A queue that the config does not name any more: what is under way keeps its meaning of silence.
-TEST_F(Detached, AQueueThatIsRemovedFromTheConfigKeepsItsMeaningOfSilence) {
-  config.queues.clear();
-  config.queue("orders", "{ success: { reported_within: 1h } }");
-  attach();
-  run();
-  deliver(2);
-  config.queues.clear();
-  config.queue("default", "{ success: { presumed_after: 1s } }");
-  rung().rewrite(config.text());
-  rung().signal(SIGHUP);
-  ASSERT_TRUE(rung().logged("reloaded")) << rung().log_tail();
-  end_silence();
-  ASSERT_TRUE(eventually([&] {
-    return rows("SELECT 1 AS x FROM retry_history WHERE outcome = 'timed_out'").size() == 2;
-  })) << rung().log_tail();
-}
-
 // Nobody answers: logged once, and the sidecar stops all the same.
 TEST_F(Detached, WithoutTheManagementApi) {
   const auto management = parse_url(cli::needed("RUNG_TEST_MANAGEMENT"));
