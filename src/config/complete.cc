@@ -126,6 +126,13 @@ void resolve_groups(const Stores& stores, Load& load) {
   choose_group(load);
 }
 
+// A client certificate needs two files.
+void check_pair(Load& load, const std::string& section) {
+  const std::string cert = section + ".cert", key = section + ".key";
+  if (load.root.has(cert) && !load.root.has(key)) load.problem(cert, "requires " + key);
+  if (load.root.has(key) && !load.root.has(cert)) load.problem(key, "requires " + cert);
+}
+
 void check_tls(const Service& broker, Load& load) {
   const Node& root = load.root;
   check_pair(load, "broker");
@@ -198,51 +205,6 @@ void complete_services(Load& load) {
   check_passwords(broker, stores, load);
 }
 
-}  // namespace
-
-std::string host_name() {
-  std::array<char, 256> host{};
-  return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
-}
-
-QueueGroups groups_of(const Load& load) {
-  QueueGroups groups;
-  for (const auto& [key, node] : load.root.entries_at("groups")) {
-    QueueGroups::Group group{key.text, "rung-" + key.text, {}};
-    fill(node, group);
-    groups.all.push_back(std::move(group));
-  }
-  return groups;
-}
-
-void check_pair(Load& load, const std::string& section) {
-  const std::string cert = section + ".cert", key = section + ".key";
-  if (load.root.has(cert) && !load.root.has(key)) load.problem(cert, "requires " + key);
-  if (load.root.has(key) && !load.root.has(cert)) load.problem(key, "requires " + cert);
-}
-
-void complete(Load& load) {
-  if (load.root.has("api")) return complete_api(load);
-  Config& config = load.config;
-  complete_services(load);
-  check_times(load);
-  complete_node(load);
-  complete_delays(load);
-  complete_http(load);
-  config.dialects = read_dialects(load);
-  if (load.root.valid("dialects")) {
-    for (const auto& [name, dialect] : config.dialects)
-      config.at_start["dialects " + name].shown = dialect->text;
-  }
-  config.store.cause_rules = build_cause_rules(load);
-  config.rules = build_rules(load);
-  if (config.rules != nullptr) config.broker.error_queues = config.rules->error_queues_ptr();
-  for (const QueueGroups::Group& group : config.groups.all)
-    config.broker.group_prefixes.push_back(group.prefix);
-}
-
-namespace {
-
 constexpr std::size_t kMostTokens = 8, kMostPeople = 1000;
 constexpr std::size_t kShortestToken = 16, kLongestToken = 255;
 constexpr std::string_view kTokenForm = "{ name: alice, role: operator, token: \"...\" }";
@@ -295,7 +257,7 @@ Reader<Sha256> token() {
 
 std::optional<Sha256> read_hash(Value& v) {
   Sha256 out{};
-  if (v.node.invalid) return std::nullopt;
+  if (!v.is(Node::Kind::text, "a string")) return std::nullopt;
   const auto bytes = from_hex_digits(v.node.text);
   if (!bytes || bytes->size() != out.size())
     return v.wrong("expected 64 hexadecimal digits: printf %s \"$TOKEN\" | sha256sum");
@@ -421,24 +383,7 @@ void complete_listen(bool names_tokens, Load& load) {
   }
 }
 
-}  // namespace
-
-Reader<Role> role() {
-  return choice(Texts(kWords<Role>.begin(), kWords<Role>.end())).to([](const std::string& word) {
-    return *from_word<Role>(word);
-  });
-}
-
-Reader<QueueScopePtr> queue_scope() {
-  const std::string wanted =
-      "a list of names, * matches any characters: [orders, \"billing.*\"]; leave it out for all queues";
-  return list_of("list of names", wanted, queue_pattern(), 100)
-      .not_empty("expected " + wanted)
-      .to([](std::vector<QueuePattern> all) -> QueueScopePtr {
-        return std::make_shared<const QueueScope>(std::move(all));
-      });
-}
-
+// Checks the section http, and reads its files with tokens.
 void complete_http(Load& load) {
   HttpOptions& http = load.config.http;
   const Node& root = load.root;
@@ -469,6 +414,7 @@ void complete_http(Load& load) {
   complete_listen(names_tokens, load);
 }
 
+// The checks of a config with an API, instead of all others.
 void complete_api(Load& load) {
   const Node& root = load.root;
   for (const auto& [key, value] : root.entries) {
@@ -491,6 +437,59 @@ void complete_api(Load& load) {
   if (load.purpose != ConfigFor::check && load.purpose != ConfigFor::api &&
       load.purpose != ConfigFor::reading)
     load.problems.add(root.mark_at("api"), std::string(kOnlyApi));
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> host{};
+  return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
+}
+
+QueueGroups groups_of(const Load& load) {
+  QueueGroups groups;
+  for (const auto& [key, node] : load.root.entries_at("groups")) {
+    QueueGroups::Group group{key.text, "rung-" + key.text, {}};
+    fill(node, group);
+    groups.all.push_back(std::move(group));
+  }
+  return groups;
+}
+
+Reader<Role> role() {
+  return choice(Texts(kWords<Role>.begin(), kWords<Role>.end())).to([](const std::string& word) {
+    return *from_word<Role>(word);
+  });
+}
+
+Reader<QueueScopePtr> queue_scope() {
+  const std::string wanted =
+      "a list of names, * matches any characters: [orders, \"billing.*\"]; leave it out for all queues";
+  return list_of("list of names", wanted, queue_pattern(), 100)
+      .not_empty("expected " + wanted)
+      .to([](std::vector<QueuePattern> all) -> QueueScopePtr {
+        return std::make_shared<const QueueScope>(std::move(all));
+      });
+}
+
+void complete(Load& load) {
+  if (load.root.has("api")) return complete_api(load);
+  Config& config = load.config;
+  complete_services(load);
+  check_times(load);
+  complete_node(load);
+  complete_delays(load);
+  complete_http(load);
+  config.dialects = read_dialects(load);
+  if (load.root.valid("dialects")) {
+    for (const auto& [name, dialect] : config.dialects)
+      config.at_start["dialects " + name].shown = dialect->text;
+  }
+  config.store.cause_rules = build_cause_rules(load);
+  config.rules = build_rules(load);
+  if (config.rules != nullptr) config.broker.error_queues = config.rules->error_queues_ptr();
+  for (const QueueGroups::Group& group : config.groups.all)
+    config.broker.group_prefixes.push_back(group.prefix);
 }
 
 }  // namespace confile

@@ -262,14 +262,8 @@ std::string host_name();
 void complete(Load& load);
 // The groups of the file, with default prefixes filled in.
 QueueGroups groups_of(const Load& load);
-// Checks the section http, and reads its files with tokens.
-void complete_http(Load& load);
-// The checks of a config with an API, instead of all others.
-void complete_api(Load& load);
 // Checks `delays`, and copies those of this process's group to the config.
 void complete_delays(Load& load);
-// A client certificate needs two files.
-void check_pair(Load& load, const std::string& section);
 // `queues` of one who may use the HTTP API: a list of patterns.
 Reader<QueueScopePtr> queue_scope();
 // "reader", "operator" ...

@@ -256,7 +256,10 @@ bool Value::is(Node::Kind kind, std::string_view wanted, std::size_t most) const
   return false;
 }
 
-bool Value::read_by(const Table& table) { return Walker(load, table).section(node, ""); }
+bool Value::read_by(const Table& table) {
+  return Walker(load, table).section(node, "") &&
+         std::ranges::none_of(node.entries, [](const Entry& one) { return one.value.invalid; });
+}
 
 void walk(Load& load, const Table& table) {
   Node& root = load.root;

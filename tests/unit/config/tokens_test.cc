@@ -82,6 +82,8 @@ TEST_F(ConfigTokens, WhatIsWrongAndWhere) {
   EXPECT_THAT(wrong("- { name: a, role: admin }\n"), ElementsAre(HasSubstr("token is missing")));
   EXPECT_THAT(wrong(entry("name: a, role: admin, token_sha256: " + std::string(64, '0'))),
               ElementsAre(HasSubstr("not both")));
+  EXPECT_THAT(wrong("- { name: a, role: admin, token_sha256: \"${RUNG_NO_SUCH}\" }\n"),
+              ElementsAre(HasSubstr("environment variable RUNG_NO_SUCH is not set")));
   EXPECT_THAT(wrong("- { name: a, role: admin, token_sha256: abc }\n"),
               ElementsAre(HasSubstr("expected 64 hexadecimal digits: printf %s \"$TOKEN\" | sha256sum")));
 }
