@@ -449,7 +449,11 @@ void check_snooze_loops(const RuleBook& book, Load& load) {
         continue;
       path.push_back({queue, &rule});
       const auto begin = std::ranges::find(path, to, &Move::from);
-      begin != path.end() ? report(begin) : follow(to);
+      if (begin != path.end()) {
+        report(begin);
+      } else {
+        follow(to);
+      }
       path.pop_back();
     }
   };
