@@ -457,7 +457,8 @@ class Context : public ContextParts {
 Handler submit_tasks, list_tasks, show_task, show_origin, show_history, show_audit;
 Handler change_task;  // what the action says
 Handler edit_task, show_message, show_body;
-Handler create_bulk, list_bulks, show_bulk, pause_bulk, resume_bulk, abort_bulk;
+Handler create_bulk, list_bulks, show_bulk;
+Handler steer_bulk;  // to what its path says
 Handler list_queues, show_queue, pause_queue, resume_queue;
 Handler list_causes, show_cause, change_cause;
 Handler list_audit, show_activity, simulate_failure;

@@ -131,8 +131,7 @@ Json unowned_json(const Nodes& nodes) {
 // by intent.
 struct LateTasks {
   std::size_t tasks = 0;  // counting stops at kMostLate of each shard and state
-  TaskId oldest;          // of tasks > 0 ...
-  EpochMs due_at;         // ... and since when
+  std::optional<DueEntry> oldest = {};
 };
 
 LateTasks read_late(MysqlStore& store, EpochMs due_before) {
@@ -144,9 +143,8 @@ LateTasks read_late(MysqlStore& store, EpochMs due_before) {
   // Publishes without a confirm, and silences that nobody ended, are overdue too.
   for (const State state : {State::scheduled, State::publishing, State::awaiting}) {
     for (const DueEntry& entry : store.due(state, all, std::nullopt, due_before, kMostLate, held_back)) {
-      if (late.tasks++ > 0 && entry.at >= late.due_at) continue;
-      late.oldest = entry.id;
-      late.due_at = entry.at;
+      ++late.tasks;
+      if (!late.oldest || entry.at < late.oldest->at) late.oldest = entry;
     }
   }
   return late;
@@ -192,8 +190,8 @@ Json stats_json(MysqlStore& store, TaskCounter& counter, Ms max_overdue, Ms coun
   const Nodes nodes = read_nodes(store, now, false);
   const LateTasks late = read_late(store, now - max_overdue);
   json["overdue_beyond_bound"] = late.tasks;
-  json["oldest_overdue_ms"] = late.tasks > 0 ? Json((now - late.due_at).count()) : Json();
-  json["oldest_overdue_id"] = late.tasks > 0 ? Json(late.oldest.str()) : Json();
+  json["oldest_overdue_ms"] = late.oldest ? Json((now - late.oldest->at).count()) : Json();
+  json["oldest_overdue_id"] = late.oldest ? Json(late.oldest->id.str()) : Json();
   json["nodes"] = Json::array();
   for (const NodeRow& node : nodes.rows) {
     if (nodes.is_live(node)) json["nodes"].push_back(node_json(nodes, node));
@@ -292,13 +290,12 @@ Response show_you(Context&, const Call& call) {
   return answer(200, person_json(call.person, queue));
 }
 
-std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs now) {
+std::optional<ActivityRange> activity_range(ActivityRange range, EpochMs now) {
   // The minute of `now` is not over, and has its point all the same.
   const EpochMs oldest = bucket_of(now - kActivityKept, kActivityMinute) + kActivityMinute;
-  const EpochMs from = std::max(asked.from, oldest), until = std::min(asked.until, now + Ms{1});
+  const EpochMs from = std::max(range.from, oldest), until = std::min(range.until, now + Ms{1});
   if (from >= until) return std::nullopt;
-  ActivityRange range;
-  if (!asked.queue.empty()) range.queue = asked.queue;
+  if (range.queue.empty()) range.queue = kAllQueues;
   for (const int minutes : kSteps) {
     range.step = std::chrono::minutes{minutes};
     range.from = bucket_of(from, range.step);
@@ -308,7 +305,7 @@ std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs 
   return range;
 }
 
-Json read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now) {
+Json read_activity(MysqlStore& store, const ActivityRange& asked, EpochMs now) {
   Ms step = kActivityMinute;
   Json points = Json::array();
   if (const auto range = activity_range(asked, now)) {

@@ -23,15 +23,11 @@ bool is_owned(const ShardRow& shard, EpochMs now);
 inline constexpr std::int64_t kMostActivityPoints = 1500;
 inline constexpr Ms kUsualActivity = std::chrono::hours{1};  // the last hour
 
-struct ActivityAsked {
-  std::string queue = {};  // "" = all together
-  EpochMs from, until;
-};
-
-// Whole steps, few enough, that cover what is asked for and kept at `now`; none: it is all older, or to come.
-std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs now);
+// Whole steps, few enough, that cover what is asked for (a queue, "" = all together; from, until) and kept at
+// `now`; none: it is all older, or to come.
+std::optional<ActivityRange> activity_range(ActivityRange asked, EpochMs now);
 // A point for each step, also for those in which nothing happened.
-Json read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now);
+Json read_activity(MysqlStore& store, const ActivityRange& asked, EpochMs now);
 // "(other)" if these rules give the queue no counts of its own. None: it may have some.
 std::optional<std::string> aggregated_as(const RuleBook& rules, const std::string& queue);
 

@@ -285,30 +285,6 @@ void put_back(MysqlStore& store, const Bulk& bulk, const BulkControl& control, c
   }
 }
 
-// `state` is the state wanted. A bulk that ended in another state keeps it, and the response says so.
-Response set_state(Context& context, const Call& call, BulkState state) {
-  const Bulk before = context.reads.read([&](MysqlStore& store) { return find_bulk(store, call); });
-  Fields fields(*call.json);
-  std::optional<double> rate;
-  if (state == BulkState::running) rate = read_rate(fields);
-  if (rate == 0 && (before.care.ramp || before.care.stop_above))
-    fields.wrong("rate", "0 means no limit, and this redrive watches its failures: at least 0.01");
-  const bool back = state == BulkState::aborted && fields.flag("put_back").value_or(false);
-  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
-  fields.check();
-  const BulkControl control{before.id, state, rate, call.who, reason, back};
-  const auto after = context.reads.read([&](MysqlStore& store) {
-    auto bulk = store.set_bulk(control);
-    if (bulk && back) put_back(store, *bulk, control, context.rules());
-    return bulk;
-  });
-  if (!after) no_such_bulk(call);
-  const std::string_view is = to_word(after->state);
-  if (after->state != state && !back)
-    throw Problem(409, "the bulk is " + std::string(is) + " and can no longer change", {{"state", is}});
-  return answer(200, to_json(*after));
-}
-
 }  // namespace
 
 // What a bulk is for never changes.
@@ -365,14 +341,32 @@ Response show_bulk(Context& context, const Call& call) {
   }));
 }
 
-Response pause_bulk(Context& context, const Call& call) {
-  return set_state(context, call, BulkState::paused);
-}
-Response resume_bulk(Context& context, const Call& call) {
-  return set_state(context, call, BulkState::running);
-}
-Response abort_bulk(Context& context, const Call& call) {
-  return set_state(context, call, BulkState::aborted);
+// /pause, /resume, /abort. A bulk that ended in another state keeps it, and the response says so.
+Response steer_bulk(Context& context, const Call& call) {
+  const std::string_view path = call.request.path;
+  const BulkState state = path.ends_with("/pause")   ? BulkState::paused
+                          : path.ends_with("/abort") ? BulkState::aborted
+                                                     : BulkState::running;
+  const Bulk before = context.reads.read([&](MysqlStore& store) { return find_bulk(store, call); });
+  Fields fields(*call.json);
+  std::optional<double> rate;
+  if (state == BulkState::running) rate = read_rate(fields);
+  if (rate == 0 && (before.care.ramp || before.care.stop_above))
+    fields.wrong("rate", "0 means no limit, and this redrive watches its failures: at least 0.01");
+  const bool back = state == BulkState::aborted && fields.flag("put_back").value_or(false);
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
+  fields.check();
+  const BulkControl control{before.id, state, rate, call.who, reason, back};
+  const auto after = context.reads.read([&](MysqlStore& store) {
+    auto bulk = store.set_bulk(control);
+    if (bulk && back) put_back(store, *bulk, control, context.rules());
+    return bulk;
+  });
+  if (!after) no_such_bulk(call);
+  const std::string_view is = to_word(after->state);
+  if (after->state != state && !back)
+    throw Problem(409, "the bulk is " + std::string(is) + " and can no longer change", {{"state", is}});
+  return answer(200, to_json(*after));
 }
 
 }  // namespace rung::api
