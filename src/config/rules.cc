@@ -457,10 +457,12 @@ void check_snooze_loops(const RuleBook& book, Load& load) {
       path.pop_back();
     }
   };
-  for (const auto& [name, queue] : book.queues()) follow(name);
+  std::set<std::string> queues;
+  for (const auto& [name, queue] : book.queues()) queues.insert(name);
   for (const auto& [name, list] : book.rule_lists()) {
-    for (const FailureRule& rule : list->rules()) follow(rule.then.to);
+    for (const FailureRule& rule : list->rules()) queues.insert(rule.then.to);
   }
+  for (const std::string& queue : queues) follow(queue);
 }
 
 }  // namespace
