@@ -25,6 +25,21 @@ keep_files_in_memory() {
   ((free < 8000000 || available < 12000000)) || export TMPDIR=/dev/shm  # kilobytes
 }
 
+# npm_packages NAME PACKAGE@VERSION...: prints the folder of their modules, which are installed once, into ~/.cache/rung. 77: npm's
+# registry did not give them.
+npm_packages() {
+  local folder new
+  folder=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/rung/$1-$(cksum <<<"${*:2}" | cut -d' ' -f1)
+  if [[ ! -e $folder ]]; then
+    mkdir -p "${folder%/*}"
+    # Two runs at once don't meet, and an install that is cut off leaves nothing that looks whole.
+    new=$(mktemp -d "$folder.XXXXXX")
+    npm install --prefix "$new" --no-audit --no-fund --ignore-scripts --loglevel error "${@:2}" >&2 || { rm -rf "$new"; return 77; }
+    mv -T "$new" "$folder" 2>/dev/null || rm -rf "$new"
+  fi
+  echo "$folder/node_modules"
+}
+
 # changed_sources PATTERN...: the files that differ from the commit $RUNG_BASE; without it, or if it is none, the 16 that differ
 # most from the commit 10 before: a minute of a processor each.
 changed_sources() {

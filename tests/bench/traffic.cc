@@ -38,7 +38,8 @@ struct Options {
   std::string url, exchange, key, queue;
   std::string as = "nothing";
   std::int64_t count = 0, rate = 0, delay_ms = 0, due_ms = 0;
-  int bytes = 512, deliveries = 1, window = 5000, prefetch = 1000;
+  static constexpr int bytes = 512, window = 5000, prefetch = 1000;
+  int deliveries = 1;
 };
 
 [[noreturn]] void die(const std::string& what) {
@@ -358,16 +359,13 @@ int main(int argc, char** argv) {
   }
   publishes->add_option("--exchange", options.exchange);
   publishes->add_option("--key", options.key)->required();
-  publishes->add_option("--bytes", options.bytes);
   publishes->add_option("--rate", options.rate);
   publishes->add_option("--delay", options.delay_ms);
   publishes->add_option("--due", options.due_ms);
-  publishes->add_option("--window", options.window);
   publishes->add_option("--as", options.as)
       ->check(CLI::IsMember({"nothing", "x-delay", "not-before", "expiration"}));
   consumes->add_option("--queue", options.queue)->required();
   consumes->add_option("--deliveries", options.deliveries);
-  consumes->add_option("--prefetch", options.prefetch);
   CLI11_PARSE(app, argc, argv);
   std::cout << (publishes->parsed() ? publish(options) : consume(options)).dump() << "\n";
   return 0;

@@ -99,34 +99,37 @@ def send_in_turn(it, bodies):
         it.until(lambda: len(it.tasks()) >= count, f"the failure of {body} reached Rung")
 
 
-def ladder(it):
-    """Every failure reaches Rung, and every attempt comes back in order."""
+OUTCOMES = (["failed", "succeeded"], ["failed", "succeeded"], ["failed", "failed"])
+
+
+def climbed(it, ends):
+    """Every failure reaches Rung, and every attempt comes back in order. `ends`: state, finished_by of each task."""
     send_in_turn(it, [SILENT, SAYS_WHY, NEVER])
     it.until(lambda: all(len(it.deliveries().get(order, [])) >= 3 for order in (1, 2, 3)), "each message was delivered three times")
     it.until(lambda: all(task["finished_at"] or task["state"] == "parked" for task in it.tasks()), "every task ended")
     tasks = it.tasks()
-    require(len(tasks) == 3, f"three messages make three tasks, not {len(tasks)}: {tasks}")
-    silent, says_why, never = tasks
-    require((silent["state"], silent["finished_by"]) == ("succeeded", "presumed"), f"silence is a success: {silent}")
-    require((says_why["state"], says_why["finished_by"]) == ("succeeded", "reported"), f"a report is a success: {says_why}")
-    require(never["state"] == "parked", f"it is parked: {never}")
-    for task, outcomes in ((silent, ["failed", "succeeded"]), (says_why, ["failed", "succeeded"]), (never, ["failed", "failed"])):
-        rows = it.history(task)
+    require([(task["state"], task["finished_by"]) for task in tasks] == ends, f"three messages make three tasks, which end: {tasks}")
+    histories = [it.history(task) for task in tasks]
+    for rows, outcomes in zip(histories, OUTCOMES):
         require([(row["attempt"], row["outcome"]) for row in rows] == list(enumerate(outcomes, 1)), f"the history: {rows}")
         require(all(row["published_at"] >= row["due_at"] for row in rows), f"never early: {rows}")
-    said = it.history(says_why)
-    require(it.framework.error_type == says_why["error_type"], f"the error's type: {says_why}")
-    require("HTTP 503" in said[0]["error"], f"the error's text: {said}")
-    waited = (said[0]["due_at"] - says_why["first_failed_at"]).total_seconds()
-    require(1.9 <= waited <= 2.5, f"retry-after: 2s instead of the level's 1 s, not {waited} s")
+    require("HTTP 503" in histories[1][0]["error"], f"the error's text: {histories[1]}")
     seen = it.deliveries()
     for order, sent in enumerate((SILENT, SAYS_WHY, NEVER), 1):
         got = seen.get(order, [])
-        last = "rejected" if sent == NEVER else "done"
         require([attempt for attempt, _, _ in got] == [0, 1, 2], f"attempts 0, 1, 2 of order {order}, in order: {got}")
         require(len({body for _, body, _ in got}) == 1 and json.loads(got[0][1]) == json.loads(sent), f"the body is as sent: {got}")
-        failed = "failed: HTTP 503" if sent == SAYS_WHY else "rejected"
-        require([outcome for _, _, outcome in got] == [failed, failed, last], f"the outcomes of order {order}: {got}")
+    return tasks, histories[1], seen
+
+
+def ladder(it):
+    """Silence is a success, and so is a report."""
+    (_, says_why, _), said, seen = climbed(it, [("succeeded", "presumed"), ("succeeded", "reported"), ("parked", None)])
+    require(it.framework.error_type == says_why["error_type"], f"the error's type: {says_why}")
+    waited = (said[0]["due_at"] - says_why["first_failed_at"]).total_seconds()
+    require(1.9 <= waited <= 2.5, f"retry-after: 2s instead of the level's 1 s, not {waited} s")
+    for order, failed, last in ((1, "rejected", "done"), (2, "failed: HTTP 503", "done"), (3, "rejected", "rejected")):
+        require([outcome for _, _, outcome in seen[order]] == [failed, failed, last], f"the outcomes of order {order}: {seen[order]}")
     require(it.depth()[0] == 0, f"the queue is empty: {it.depth()}")
 
 
@@ -171,18 +174,6 @@ def held(it):
 
 def error_queue(it):
     """The framework publishes its failures to an error queue; Rung takes them from there and sends them back."""
-    send_in_turn(it, [SILENT, SAYS_WHY, NEVER])
-    it.until(lambda: all(task["finished_at"] or task["state"] == "parked" for task in it.tasks()), "every task ended")
-    tasks = it.tasks()
-    require(len(tasks) == 3, f"three messages make three tasks, not {len(tasks)}: {tasks}")
-    expected = [("succeeded", "presumed", "RuntimeException"), ("succeeded", "presumed", "ShopError"), ("parked", None, "RuntimeException")]
-    found = [(task["state"], task["finished_by"], task["error_type"]) for task in tasks]
-    require(found == expected, f"states, and the type of the error from the framework's headers: {tasks}")
-    for task, outcomes in zip(tasks, (["failed", "succeeded"], ["failed", "succeeded"], ["failed", "failed"])):
-        rows = it.history(task)
-        require([(row["attempt"], row["outcome"]) for row in rows] == list(enumerate(outcomes, 1)), f"the history: {rows}")
-    require("HTTP 503" in it.history(tasks[1])[0]["error"], f"the error's text, from the framework's headers: {it.history(tasks[1])}")
-    for order, sent in enumerate((SILENT, SAYS_WHY, NEVER), 1):
-        got = it.deliveries().get(order, [])
-        require([attempt for attempt, _, _ in got] == [0, 1, 2], f"attempts 0, 1, 2 of order {order}, in order: {got}")
-        require({body for _, body, _ in got} == {got[0][1]} and json.loads(got[0][1]) == json.loads(sent), f"the body is as sent: {got}")
+    tasks, _, _ = climbed(it, [("succeeded", "presumed"), ("succeeded", "presumed"), ("parked", None)])
+    types = [task["error_type"] for task in tasks]
+    require(types == ["RuntimeException", "ShopError", "RuntimeException"], f"the type of the error from the framework's headers: {types}")
