@@ -3,7 +3,7 @@
 
 #include <future>
 
-#include "tests/integration/cli/by_api.h"
+#include "tests/integration/cli/fixture.h"
 #include "tests/support/http_client.h"
 #include "tests/support/sidecar.h"
 

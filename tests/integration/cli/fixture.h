@@ -11,12 +11,13 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/integration/cli/api_server.h"
-#include "tests/integration/cli/by_api.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/mysql.h"
 #include "tests/support/program.h"
@@ -38,6 +39,21 @@ inline std::string needed(const char* name) {
   if (value == nullptr || *value == '\0')
     throw std::runtime_error(std::string(name) + " is not set: run the tests by tests/run");
   return value;
+}
+
+// Which way the program's commands go in this run of the suite: to the database, or with RUNG_TEST_CLI_BY=api
+// to an instance's HTTP API.
+inline bool by_api() {
+  const char* by = std::getenv("RUNG_TEST_CLI_BY");
+  return by != nullptr && std::string_view(by) == "api";
+}
+
+// The commands that work over HTTP, too.
+inline const std::set<std::string>& api_commands() {
+  static const std::set<std::string> kCommands = {
+      "list",   "show",    "history", "audit", "submit", "cancel", "reschedule", "fire",   "retry", "redrive",
+      "finish", "discard", "edit",    "bulk",  "causes", "queues", "pause",      "resume", "stats", "nodes"};
+  return kCommands;
 }
 
 class CliTest : public ::testing::Test {
