@@ -668,7 +668,7 @@ Response show_message(Context& context, const Call& call) {
 Response show_body(Context& context, const Call& call) {
   const Original found = original_of(context, call);
   const Task& task = found.row.task;
-  if (!body_stored(task)) throw Problem(404, not_stored_text(task));
+  if (!body_stored(task)) throw Problem(404, not_stored_text(task.last_error));
   Response response;
   response.type = "application/octet-stream";
   response.body = found.message->body;

@@ -21,7 +21,6 @@
 #include "plugin/rabbitmq/topology/probe.h"
 #include "src/api/base/message.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/queue_pattern.h"
 #include "src/core/base/time.h"

@@ -23,7 +23,6 @@
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "src/cli/attach/attach.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/config/config.h"
 #include "src/core/base/time.h"

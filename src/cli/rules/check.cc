@@ -13,7 +13,6 @@
 #include "src/api/base/message.h"
 #include "src/api/queues/queues.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
 namespace rung::cli {

@@ -7,7 +7,7 @@
 
 #include "levels/duration.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/task_text.h"
+#include "src/cli/shared/text.h"
 #include "src/core/base/time.h"
 #include "src/sidecar/sidecar.h"
 #include "src/store/mysql/mysql_store.h"

@@ -68,9 +68,7 @@ void add_options(CLI::App& app, Takes takes) {
   };
   if (takes >= Takes::json) app.add_flag("--json", c.json, "Print JSON, for scripts")->group(kOutput);
   if (takes >= Takes::service)
-    app.add_flag_callback(
-           "--utc", [] { set_time_style(TimeStyle::utc); },
-           "Print times as timestamps (UTC) instead of relative to now")
+    app.add_flag("--utc", times_in_utc, "Print times as timestamps (UTC) instead of relative to now")
         ->group(kOutput);
   if (takes >= Takes::config) {
     add("-c,--config", c.config, "FILE",

@@ -5,7 +5,6 @@
 
 #include "src/api/base/message.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/time.h"
 

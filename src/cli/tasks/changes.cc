@@ -15,7 +15,6 @@
 #include "levels/duration.h"
 #include "src/api/tasks/tasks.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/hex.h"
 #include "src/core/base/utf8.h"

@@ -7,7 +7,6 @@
 
 #include "src/api/queues/queues.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/hex.h"
 

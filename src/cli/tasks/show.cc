@@ -7,7 +7,6 @@
 
 #include "src/api/messages/messages.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/utf8.h"
 
@@ -77,7 +76,7 @@ int show_task(const CLI::App& c) {
       stored ? api::from_base64(text_of(message, "body_base64")).value_or("") : std::string();
   if (raw && message.is_null())
     throw Failed(kNotFound, "the body of " + text_of(task, "retry_id") + " has been deleted");
-  if (raw && !stored) throw Failed(kNotFound, not_stored_text(task));
+  if (raw && !stored) throw Failed(kNotFound, not_stored_text(text_of(task, "last_error")));
   if (raw) {
     print(body);
     return kSuccess;
@@ -225,7 +224,6 @@ constexpr std::size_t kPage = 500;  // rows per page with --all
 
 Table make_table(const std::string& queue, EpochMs now) {
   using enum Table::Align;
-  const bool utc = time_style() == TimeStyle::utc;
   const auto state = [](const Json& t) {
     const char* body = part_of(t, "body_stored") == false ? ", no body" : "";
     return text_of(t, "state") + body;
@@ -246,7 +244,7 @@ Table make_table(const std::string& queue, EpochMs now) {
       {"LEVEL", right, 0, 2, level},
       {"RETRIES", right, 0, 3, text_cell("attempt")},
       {"DUE", left, 0, 0, [now](const Json& t) { return due_cell(t, now); }},
-      {utc ? "SINCE" : "AGE", right, 0, 1, since},
+      {times_in_utc ? "SINCE" : "AGE", right, 0, 1, since},
       {"VER", right, 0, 5, text_cell("version")},
       {"MESSAGE-ID", left, 10, 0, text_cell("message_id")},
       {"LAST ERROR", left, 0, 0, error}};

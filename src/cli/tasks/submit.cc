@@ -18,7 +18,6 @@
 #include "src/api/base/message.h"
 #include "src/api/messages/messages.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/machine.h"

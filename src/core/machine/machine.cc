@@ -345,7 +345,7 @@ struct Machine {
   }
 
   Decision operator()(const event::Redrive& e) const {
-    if (!body_stored(task)) return refused(task, not_stored_text(task));
+    if (!body_stored(task)) return refused(task, not_stored_text(task.last_error));
     if (task.replaced_by.value != 0 && !e.even_replaced) return refused(task, replaced_text(task));
     Task next = task;
     if (e.elsewhere.is_set()) direct(next, e.elsewhere);

@@ -23,8 +23,8 @@ Target target_of(const Task& task) {
   return {"", task.exchange, task.routing_key};
 }
 
-std::string not_stored_text(const Task& task) {
-  return "the database has no body of this message, and nothing can send it: " + task.last_error;
+std::string not_stored_text(const std::string& last_error) {
+  return "the database has no body of this message, and nothing can send it: " + last_error;
 }
 
 std::string_view retry_reason(const Task& task) {

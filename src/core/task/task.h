@@ -153,7 +153,7 @@ inline bool waits_for_claim(const Task& task) {
 inline constexpr std::string_view kNotStored = "not_stored";
 inline bool body_stored(const Task& task) { return task.rule != kNotStored; }
 // Why it is not sent, and where its message is.
-std::string not_stored_text(const Task& task);
+std::string not_stored_text(const std::string& last_error);
 
 // What limits count.
 inline int counted_attempts(const Task& task) { return task.attempt - task.uncounted_attempts; }
