@@ -355,20 +355,18 @@ class Faults:
         """The policy that attaches a queue is cleared, from outside or by `rung detach`: what its consumers reject is
         dropped by the broker."""
         outside = strike.dice % 2
-        entry = self.ledger.fault("detach", "switched", ("policy cleared" if outside else "rung detach --force")
-                                  + f" for {strike.stay:.1f} s")
-        if outside:
-            self.world.clear_policy("rung-switched")
-        else:
-            self.world.attachment("detach", "--force", "switched")
-        entry["detached"] = now_ms()
-        try:
-            self.stay(strike)
-        finally:
-            self.world.attachment("attach", "switched")
-            self.ledger.healed(entry)
-            # RabbitMQ 3 forgets a policy's effect on the queue if it is killed within seconds.
-            self.stop.wait(6.0)
+        with self.hurt("detach", "switched", ("policy cleared" if outside else "rung detach --force") + f" for {strike.stay:.1f} s") as entry:
+            if outside:
+                self.world.clear_policy("rung-switched")
+            else:
+                self.world.attachment("detach", "--force", "switched")
+            entry["detached"] = now_ms()
+            try:
+                self.stay(strike)
+            finally:
+                self.world.attachment("attach", "switched")
+        # RabbitMQ 3 forgets a policy's effect on the queue if it is killed within seconds.
+        self.stop.wait(6.0)
 
     def full(self, strike):
         """The consumer stands still, and its queue fills: it refuses publishes, and dead-letters them as well."""

@@ -21,13 +21,6 @@ class CrashLoopOfTheSidecar : public SidecarTest {
     admin.default_queue_type("quorum");
     admin.queue("orders", {{"x-dead-letter-exchange", failed()}});
   }
-  // Failures that wait in <prefix>.failed, which is there.
-  void fail_five() {
-    for (int i = 0; i < kFailures; ++i) admin.publish("orders", std::to_string(i));
-    int rejected = 0;
-    ASSERT_TRUE(eventually(
-        [&] { return (rejected += static_cast<int>(admin.reject("orders").size())) == kFailures; }));
-  }
   // One start, which ends by kill -9: when it has received a message, or when it has said that it consumes
   // none.
   void crash() {
@@ -41,18 +34,6 @@ class CrashLoopOfTheSidecar : public SidecarTest {
     })) << rung().log_tail();
     if (rung().running()) rung().kill9();
   }
-  void expect_all() {
-    EXPECT_TRUE(eventually([&] {
-      return rows("SELECT retry_id FROM retry_current").size() == std::size_t{kFailures};
-    })) << rung().log_tail();
-  }
-  void start_and_stop() {
-    sidecar_ = std::make_unique<Sidecar>(config);
-    rung().start();
-    ASSERT_TRUE(rung().logged("shards acquired")) << rung().log_tail();
-    rung().signal(SIGTERM);
-    ASSERT_EQ(rung().wait_exit(), 0);
-  }
 
   cli::BrokerAdmin admin;
 };
@@ -60,13 +41,22 @@ class CrashLoopOfTheSidecar : public SidecarTest {
 // The queue is older than its argument x-delivery-limit: RabbitMQ 4 has 20 for it.
 TEST_F(CrashLoopOfTheSidecar, UsesUpNoLimitThatTheBrokerHas) {
   admin.queue(failed(), {{"x-queue-type", "quorum"}});
-  start_and_stop();
-  fail_five();
+  sidecar_ = std::make_unique<Sidecar>(config);
+  rung().start();
+  ASSERT_TRUE(rung().logged("shards acquired")) << rung().log_tail();
+  rung().signal(SIGTERM);
+  ASSERT_EQ(rung().wait_exit(), 0);
+  for (int i = 0; i < kFailures; ++i) admin.publish("orders", std::to_string(i));
+  int rejected = 0;
+  ASSERT_TRUE(
+      eventually([&] { return (rejected += static_cast<int>(admin.reject("orders").size())) == kFailures; }));
   for (int i = 0; i < 24 && !HasFatalFailure(); ++i) crash();
   admin.policy("own", ".*failed$", {{"delivery-limit", 9'000'000}}, 100);
   sidecar_ = std::make_unique<Sidecar>(config);
   rung().start();
-  expect_all();
+  EXPECT_TRUE(eventually([&] {
+    return rows("SELECT retry_id FROM retry_current").size() == std::size_t{kFailures};
+  })) << rung().log_tail();
 }
 
 }  // namespace

@@ -44,11 +44,8 @@ class Consumers(unittest.TestCase):
         def said():
             return f"\n{ends()}\n{log.read_text()}\n{self.place.log.read_text()}"
 
-        try:
-            until("three messages climbed and came to an end",
-                  lambda: len(ends()) == 3 and all(e[0] in ("succeeded", "parked") for e in ends().values()))
-        except AssertionError as error:
-            self.fail(str(error) + said())
+        until("three messages climbed and came to an end",
+              lambda: len(ends()) == 3 and all(e[0] in ("succeeded", "parked") for e in ends().values()), told=said)
         found = ends()
         self.assertEqual(found["busy"][:3], ("succeeded", "reported", 2), said())
         self.assertEqual(found["later"][:3], ("succeeded", "reported", 1), said())

@@ -44,7 +44,7 @@ class SignIn(unittest.TestCase):
         (cls.folder / "token").chmod(0o600)
         cls.write_config("sre: operator, everyone: reader")
         cls.sidecar = place.start([PROGRAM, "run", "-c", cls.config])
-        until("the sidecar is ready", cls.is_ready)
+        until("the sidecar is ready", lambda: cls.call("", "/readyz").status == 200, away=OSError)
 
     @classmethod
     def write_config(cls, grants):
@@ -71,13 +71,6 @@ http:
                 return Answer(answer.status, answer.headers, answer.read().decode())
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.headers, error.read().decode())
-
-    @classmethod
-    def is_ready(cls):
-        try:
-            return cls.call("", "/readyz").status == 200
-        except OSError:
-            return False
 
     def reload(self, grants):
         def loaded():
