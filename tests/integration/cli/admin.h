@@ -9,10 +9,12 @@
 
 #include "src/core/base/hex.h"
 #include "src/core/base/url.h"
-#include "tests/integration/cli/fixture.h"
+#include "tests/support/amqp_probe.h"
 #include "tests/support/http_client.h"
 
 namespace rung::cli {
+
+using nlohmann::json;
 
 class BrokerAdmin {
  public:

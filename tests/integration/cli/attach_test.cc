@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tests/integration/cli/admin.h"
+#include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {
 namespace {

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "tests/integration/cli/admin.h"
+#include "tests/integration/cli/fixture.h"
 #include "tests/integration/crash/fixture.h"
 #include "tests/support/sidecar.h"
 

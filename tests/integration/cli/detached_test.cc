@@ -5,6 +5,7 @@
 
 #include "src/core/base/url.h"
 #include "tests/integration/cli/admin.h"
+#include "tests/integration/cli/fixture.h"
 #include "tests/support/proxy.h"
 #include "tests/support/sidecar.h"
 

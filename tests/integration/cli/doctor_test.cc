@@ -1,6 +1,7 @@
 // rung doctor on a healthy system, and on broken ones.
 
 #include "tests/integration/cli/admin.h"
+#include "tests/integration/cli/fixture.h"
 #include "tests/support/http_between.h"
 
 namespace rung::cli {

@@ -2,9 +2,8 @@
 // user of each test's own.
 #include <cstdlib>
 
-#include "src/core/base/url.h"
+#include "tests/integration/cli/admin.h"
 #include "tests/integration/sidecar/messages.h"
-#include "tests/support/http_client.h"
 
 namespace rung::test {
 namespace {
@@ -12,18 +11,13 @@ namespace {
 class Rights : public SidecarTest {
  protected:
   Rights() {
-    call_management("PUT", "/api/vhosts/" + vhost, "{}");
-    call_management("PUT", "/api/users/" + user, R"({"password":"secret","tags":""})");
-    call_management("PUT", "/api/permissions/" + vhost + "/guest", all());
     allow(".*", ".*", ".*");
-    own.emplace(url("guest", "guest"));
-    config.broker_url = url(user, "secret");
+    own.emplace(admin.url("guest", "guest"));
+    config.broker_url = admin.url(user);
   }
   ~Rights() override {
     sidecar_.reset();
     own.reset();
-    call_management("DELETE", "/api/users/" + user);
-    call_management("DELETE", "/api/vhosts/" + vhost);
   }
 
   void start_there() {
@@ -32,15 +26,8 @@ class Rights : public SidecarTest {
     ASSERT_TRUE(rung().logged("broker connected")) << rung().log_tail();
     ASSERT_TRUE(eventually([&] { return own->consumers(failed()).value_or(0) > 0; }));
   }
-  static std::string all() { return R"({"configure":".*","write":".*","read":".*"})"; }
-  std::string url(const std::string& name, const std::string& password) const {
-    const auto at = parse_url(amqp_url());
-    return "amqp://" + name + ":" + password + "@" + at->host + ":" + std::to_string(at->port) + "/" + vhost;
-  }
   void allow(const std::string& configure, const std::string& write, const std::string& read) {
-    const std::string body =
-        R"({"configure":")" + configure + R"(","write":")" + write + R"(","read":")" + read + R"("})";
-    ASSERT_LT(call_management("PUT", "/api/permissions/" + vhost + "/" + user, body).status, 300);
+    admin.permit(user, configure, write, read);
   }
   void cut_connections() {
     const Ran ran = run_shell(std::string(std::getenv("RUNG_TEST_RABBITMQCTL")) +
@@ -55,7 +42,8 @@ class Rights : public SidecarTest {
     return message;
   }
 
-  const std::string vhost = unique_name("v"), user = unique_name("u");
+  cli::BrokerAdmin admin;
+  const std::string user = admin.user("");
   std::optional<AmqpProbe> own;  // on the vhost, as guest
 };
 
@@ -88,7 +76,7 @@ TEST_F(Rights, WhoCannotPublishTakesInForTheOthers) {
   own->declare("orders");
   SidecarConfig peers = config;
   peers.node = "node-2";
-  peers.broker_url = url("guest", "guest");
+  peers.broker_url = admin.url("guest", "guest");
   Sidecar peer(peers);
   peer.start();
   ASSERT_TRUE(peer.logged("broker connected")) << peer.log_tail();
