@@ -1,13 +1,27 @@
 #include "tests/support/amqp_table.h"
 
-#include <type_traits>
 #include <variant>
 
 namespace rung::test {
 namespace {
 
-template <typename>
-inline constexpr bool kNever = false;
+using Field = decltype(amqp_field_value_t::value);
+
+template <class Member, class V>
+amqp_field_value_t field(std::uint8_t kind, Member Field::*member, const V& v) {
+  amqp_field_value_t out{};
+  out.kind = kind;
+  out.value.*member = v;
+  return out;
+}
+
+// One for each type that a value can have.
+template <class... Of>
+struct Visitor : Of... {
+  using Of::operator()...;
+};
+template <class... Of>
+Visitor(Of...) -> Visitor<Of...>;
 
 }  // namespace
 
@@ -25,73 +39,38 @@ amqp_table_t TableArena::table(const Table& table) {
 }
 
 amqp_field_value_t TableArena::value(const Value& value) {
-  amqp_field_value_t out{};
-  std::visit(
-      [&](const auto& v) {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, std::monostate>) {
-          out.kind = AMQP_FIELD_KIND_VOID;
-        } else if constexpr (std::is_same_v<T, bool>) {
-          out.kind = AMQP_FIELD_KIND_BOOLEAN;
-          out.value.boolean = v ? 1 : 0;
-        } else if constexpr (std::is_same_v<T, std::int8_t>) {
-          out.kind = AMQP_FIELD_KIND_I8;
-          out.value.i8 = v;
-        } else if constexpr (std::is_same_v<T, std::uint8_t>) {
-          out.kind = AMQP_FIELD_KIND_U8;
-          out.value.u8 = v;
-        } else if constexpr (std::is_same_v<T, std::int16_t>) {
-          out.kind = AMQP_FIELD_KIND_I16;
-          out.value.i16 = v;
-        } else if constexpr (std::is_same_v<T, std::uint16_t>) {
-          out.kind = AMQP_FIELD_KIND_U16;
-          out.value.u16 = v;
-        } else if constexpr (std::is_same_v<T, std::int32_t>) {
-          out.kind = AMQP_FIELD_KIND_I32;
-          out.value.i32 = v;
-        } else if constexpr (std::is_same_v<T, std::uint32_t>) {
-          out.kind = AMQP_FIELD_KIND_U32;
-          out.value.u32 = v;
-        } else if constexpr (std::is_same_v<T, std::int64_t>) {
-          out.kind = AMQP_FIELD_KIND_I64;
-          out.value.i64 = v;
-        } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-          out.kind = AMQP_FIELD_KIND_U64;
-          out.value.u64 = v;
-        } else if constexpr (std::is_same_v<T, float>) {
-          out.kind = AMQP_FIELD_KIND_F32;
-          out.value.f32 = v;
-        } else if constexpr (std::is_same_v<T, double>) {
-          out.kind = AMQP_FIELD_KIND_F64;
-          out.value.f64 = v;
-        } else if constexpr (std::is_same_v<T, Decimal>) {
-          out.kind = AMQP_FIELD_KIND_DECIMAL;
-          out.value.decimal = {v.scale, static_cast<std::uint32_t>(v.value)};
-        } else if constexpr (std::is_same_v<T, Timestamp>) {
-          out.kind = AMQP_FIELD_KIND_TIMESTAMP;
-          out.value.u64 = v.seconds;
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          out.kind = AMQP_FIELD_KIND_UTF8;
-          out.value.bytes = bytes_of(v);
-        } else if constexpr (std::is_same_v<T, Bytes>) {
-          out.kind = AMQP_FIELD_KIND_BYTES;
-          out.value.bytes = bytes_of(v.data);
-        } else if constexpr (std::is_same_v<T, Array>) {
-          std::vector<amqp_field_value_t> items;
-          items.reserve(v.size());
-          for (const Value& item : v) items.push_back(this->value(item));
-          arrays_.push_back(std::move(items));
-          out.kind = AMQP_FIELD_KIND_ARRAY;
-          out.value.array = {static_cast<int>(arrays_.back().size()), arrays_.back().data()};
-        } else if constexpr (std::is_same_v<T, Table>) {
-          out.kind = AMQP_FIELD_KIND_TABLE;
-          out.value.table = table(v);
-        } else {
-          static_assert(kNever<T>);
-        }
+  const Visitor visitor{
+      [](std::monostate) {
+        return amqp_field_value_t{AMQP_FIELD_KIND_VOID, {}};
       },
-      value.v);
-  return out;
+      [](bool v) { return field(AMQP_FIELD_KIND_BOOLEAN, &Field::boolean, v ? 1 : 0); },
+      [](std::int8_t v) { return field(AMQP_FIELD_KIND_I8, &Field::i8, v); },
+      [](std::uint8_t v) { return field(AMQP_FIELD_KIND_U8, &Field::u8, v); },
+      [](std::int16_t v) { return field(AMQP_FIELD_KIND_I16, &Field::i16, v); },
+      [](std::uint16_t v) { return field(AMQP_FIELD_KIND_U16, &Field::u16, v); },
+      [](std::int32_t v) { return field(AMQP_FIELD_KIND_I32, &Field::i32, v); },
+      [](std::uint32_t v) { return field(AMQP_FIELD_KIND_U32, &Field::u32, v); },
+      [](std::int64_t v) { return field(AMQP_FIELD_KIND_I64, &Field::i64, v); },
+      [](std::uint64_t v) { return field(AMQP_FIELD_KIND_U64, &Field::u64, v); },
+      [](float v) { return field(AMQP_FIELD_KIND_F32, &Field::f32, v); },
+      [](double v) { return field(AMQP_FIELD_KIND_F64, &Field::f64, v); },
+      [](const Decimal& v) {
+        const amqp_decimal_t decimal{v.scale, static_cast<std::uint32_t>(v.value)};
+        return field(AMQP_FIELD_KIND_DECIMAL, &Field::decimal, decimal);
+      },
+      [](const Timestamp& v) { return field(AMQP_FIELD_KIND_TIMESTAMP, &Field::u64, v.seconds); },
+      [](const std::string& v) { return field(AMQP_FIELD_KIND_UTF8, &Field::bytes, bytes_of(v)); },
+      [](const Bytes& v) { return field(AMQP_FIELD_KIND_BYTES, &Field::bytes, bytes_of(v.data)); },
+      [this](const Array& v) {
+        std::vector<amqp_field_value_t> items;
+        items.reserve(v.size());
+        for (const Value& item : v) items.push_back(this->value(item));
+        arrays_.push_back(std::move(items));
+        const amqp_array_t array{static_cast<int>(arrays_.back().size()), arrays_.back().data()};
+        return field(AMQP_FIELD_KIND_ARRAY, &Field::array, array);
+      },
+      [this](const Table& v) { return field(AMQP_FIELD_KIND_TABLE, &Field::table, table(v)); }};
+  return std::visit(visitor, value.v);
 }
 
 Table table_from(const amqp_table_t& table) {

@@ -29,6 +29,8 @@ class HttpScript {
 
   // `port`: 0 = any. Throws if it cannot listen.
   explicit HttpScript(Script script, int port = 0);
+  // The same answer to each.
+  explicit HttpScript(const Answer& answer) : HttpScript([answer](auto&, auto) { return answer; }) {}
   ~HttpScript();
   HttpScript(const HttpScript&) = delete;
   HttpScript& operator=(const HttpScript&) = delete;

@@ -55,6 +55,17 @@ class ErrorQueueStory : public testing::Test {
     message.headers->emplace_back("failure-type", "CardError");
     ASSERT_TRUE(broker_->put("orders_error", message));
   }
+  // Where no queue is allowed: a message whose headers name one.
+  void fail_naming_another(ErrorQueue entry, const std::vector<const char*>& headers) {
+    TargetRules targets;
+    targets.allow.emplace();  // nothing
+    start(std::move(entry), targets);
+    Message message = order();
+    for (const char* header : headers) message.headers->emplace_back(header, "secret");
+    bridge().attachments_found(
+        {.queues = {}, .attached = std::set<std::string, std::less<>>{}, .asked_at = {}});
+    fail(message);
+  }
   // A consumer publishes its failure to rung.failed.
   static Message with_queue(const std::string& queue, const std::string& id) {
     Message message;
@@ -161,27 +172,12 @@ TEST_F(ErrorQueueStory, ATaskWhoseQueueBecomesAnErrorQueueIsParkedInsteadOfPubli
 }
 
 TEST_F(ErrorQueueStory, AHeaderNamesOnlyAllowedQueuesTheConfigAnyone) {
-  TargetRules targets;
-  targets.allow.emplace();  // nothing
-  start({.from = "orders_error", .to = "orders"}, targets);
-  Message message = order();
-  message.headers->emplace_back("failed-in", "secret");
-  message.headers->emplace_back("retry-queue", "secret");
-  bridge().attachments_found(
-      {.queues = {}, .attached = std::set<std::string, std::less<>>{}, .asked_at = {}});
-  fail(message);
+  fail_naming_another({.from = "orders_error", .to = "orders"}, {"failed-in", "retry-queue"});
   ASSERT_TRUE(delivered("orders")) << "to: of the config";
 }
 
 TEST_F(ErrorQueueStory, WithoutToAHeaderNamesOnlyAllowedQueues) {
-  TargetRules targets;
-  targets.allow.emplace();
-  start({.from = "orders_error"}, targets);
-  Message message = order();
-  message.headers->emplace_back("failed-in", "secret");
-  bridge().attachments_found(
-      {.queues = {}, .attached = std::set<std::string, std::less<>>{}, .asked_at = {}});
-  fail(message);
+  fail_naming_another({.from = "orders_error"}, {"failed-in"});
   ASSERT_TRUE(parks());
   EXPECT_NE(rows()[0].task.last_error.find("does not allow"), std::string::npos) << rows()[0].task.last_error;
 }

@@ -41,6 +41,17 @@ class ShardsCycle : public testing::Test, protected World {
     all.push_back(std::make_unique<Instance>(loop, db, name, 100 + all.size(), lease));
     return *all.back();
   }
+  Instance& start(const std::string& name) {
+    Instance& one = add(name);
+    one.shards.start();
+    return one;
+  }
+  // Starts them and waits until they have shared the shards; returns the first.
+  Instance& share(const std::vector<const char*>& names) {
+    for (const char* name : names) start(name);
+    until([&] { return balanced(); });
+    return *all[0];
+  }
   // Runs the loop until the condition holds; returns how long that took. Fails the test at the time limit.
   Ms until(const std::function<bool()>& condition) {
     const BootMs from = clock->boot();
@@ -72,16 +83,14 @@ class ShardsCycle : public testing::Test, protected World {
 
 TEST_F(ShardsCycle, ShareWithinTwoLeases) {
   for (const char* name : {"a", "b", "c", "d", "e"}) {
-    add(name).shards.start();
+    start(name);
     EXPECT_LT(until([&] { return balanced(); }), kLease * 2) << all.size() << " instances";
   }
 }
 
 TEST_F(ShardsCycle, WhoLosesTheBrokerAloneGivesItsShardsUpUntilItIsBack) {
   lease = Ms{2000};  // a lease that runs out on a busy machine would change hands, too
-  for (const char* name : {"a", "b"}) add(name).shards.start();
-  until([&] { return balanced(); });
-  Instance &cut = *all[0], &peer = *all[1];
+  Instance &cut = share({"a", "b"}), &peer = *all[1];
   cut.shards.set_link(BrokerLink::interrupted);
   peer.shards.set_link(BrokerLink::interrupted);
   until([&] { return told(cut) == BrokerLink::interrupted && told(peer) == BrokerLink::interrupted; });
@@ -98,8 +107,7 @@ TEST_F(ShardsCycle, WhoLosesTheBrokerAloneGivesItsShardsUpUntilItIsBack) {
 
 TEST_F(ShardsCycle, ALinkThatChangesDuringACycleIsToldAtOnce) {
   lease = Ms{9000};
-  Instance& one = add("a");
-  one.shards.start();
+  Instance& one = start("a");
   // Fires right after the timer that begins the first cycle, and before its answer.
   io::Timer change(loop, [&] { one.shards.set_link(BrokerLink::interrupted); });
   change.start(Ms{0});
@@ -108,9 +116,7 @@ TEST_F(ShardsCycle, ALinkThatChangesDuringACycleIsToldAtOnce) {
 
 TEST_F(ShardsCycle, WhereTheOnlyOneThatCanPublishBlinksNothingChangesHands) {
   lease = Ms{2000};
-  for (const char* name : {"a", "b"}) add(name).shards.start();
-  until([&] { return balanced(); });
-  Instance &cut = *all[0], &peer = *all[1];
+  Instance &cut = share({"a", "b"}), &peer = *all[1];
   cut.shards.set_link(BrokerLink::lost);
   until([&] { return owned(peer) == kShards; });
   peer.shards.set_link(BrokerLink::interrupted);
@@ -121,9 +127,7 @@ TEST_F(ShardsCycle, WhereTheOnlyOneThatCanPublishBlinksNothingChangesHands) {
 
 // Every claim ends, but there is always the next one, as long as the shard takes any.
 TEST_F(ShardsCycle, AShardThatIsAlwaysInUseIsHandedOver) {
-  Instance& busy = add("a");
-  busy.shards.start();
-  until([&] { return balanced(); });
+  Instance& busy = share({"a"});
   std::array<BootMs, kShards> ends{};
   io::Timer work(loop, [&] {
     for (int s = 0; s < kShards; ++s) {
@@ -137,18 +141,16 @@ TEST_F(ShardsCycle, AShardThatIsAlwaysInUseIsHandedOver) {
     }
   });
   work.start(Ms{0}, Ms{5});
-  add("b").shards.start();
+  start("b");
   EXPECT_LT(until([&] { return balanced(); }), kLease * 2);
 }
 
 // tests/simulation --seed 10: it took no new claims as long as a publish of it had no answer, and a queue
 // that never answers gives none.
 TEST_F(ShardsCycle, AShardThatCannotBeGivenBackGoesOnWorkingAndAnotherIsGivenBack) {
-  Instance& busy = add("a");
-  busy.shards.start();
-  until([&] { return balanced(); });
+  Instance& busy = share({"a"});
   busy.shards.begin_use(63);
-  add("b").shards.start();
+  start("b");
   until([&] { return owned(busy) == 33; });
   EXPECT_FALSE(busy.shards.held(63)) << "it is to be given back: no new claims";
   until([&] { return balanced(); });
@@ -161,8 +163,7 @@ TEST_F(ShardsCycle, AShardThatCannotBeGivenBackGoesOnWorkingAndAnotherIsGivenBac
 // Four have to notice, each at its own third of the lease if nothing else made them look.
 TEST_F(ShardsCycle, WhoDiesIsTakenOverWhenItsLeaseRunsOut) {
   lease = Ms{3000};
-  for (const char* name : {"a", "b", "c", "d", "e"}) add(name).shards.start();
-  until([&] { return balanced(); });
+  share({"a", "b", "c", "d", "e"});
   // No more word from it, and its last renewal is as fresh as can be.
   until([&] {
     const auto rows = eyes->shards();
@@ -178,9 +179,8 @@ TEST_F(ShardsCycle, WhoDiesIsTakenOverWhenItsLeaseRunsOut) {
 // One third of the lease until the other notices; what follows waits for nobody's third.
 TEST_F(ShardsCycle, WhatIsGivenBackIsTakenAtOnce) {
   lease = Ms{3000};
-  add("a").shards.start();
-  until([&] { return balanced(); });
-  add("b").shards.start();
+  share({"a"});
+  start("b");
   EXPECT_LT(until([&] { return balanced(); }), lease / 3 + Ms{600});
 }
 
@@ -208,11 +208,8 @@ TEST_F(ShardsCycle, WhoLeavesWhileItsCycleIsUnderWayGivesAllBack) {
 }
 
 TEST_F(ShardsCycle, WhoseNameIsTakenStopsAndTakesNothing) {
-  Instance& former = add("a");
-  former.shards.start();
-  until([&] { return former.shards.count() == kShards; });
-  Instance& next = add("a");
-  next.shards.start();
+  Instance& former = share({"a"});
+  Instance& next = start("a");
   until([&] { return former.name_taken && next.shards.count() == kShards; });
   EXPECT_EQ(former.publish_until.ms, 0);
   EXPECT_EQ(former.shards.node(), next.shards.node());
@@ -220,11 +217,7 @@ TEST_F(ShardsCycle, WhoseNameIsTakenStopsAndTakesNothing) {
 
 // A restored backup: the row counts fewer heartbeats than this process has written. It is no other process.
 TEST_F(ShardsCycle, ADatabaseThatWentBackInTimeIsNoOtherProcessWithItsName) {
-  Instance& first = add("a");
-  first.shards.start();
-  Instance& second = add("b");
-  second.shards.start();
-  until([&] { return balanced(); });
+  Instance &first = share({"a", "b"}), &second = *all[1];
   const auto restore = db->back_up();
   loop.run_for(kLease * 2);
   std::uint64_t highest = 0;
@@ -241,9 +234,7 @@ TEST_F(ShardsCycle, ADatabaseThatWentBackInTimeIsNoOtherProcessWithItsName) {
 
 TEST_F(ShardsCycle, ANodeWhoseRowIsGoneRegistersAnew) {
   const auto restore = db->back_up();  // empty
-  Instance& one = add("a");
-  one.shards.start();
-  until([&] { return one.shards.count() == kShards; });
+  Instance& one = share({"a"});
   restore();
   until([&] { return one.notices.size() == 1 && owned(one) == kShards; });
   EXPECT_EQ(one.notices.at(0).kind, Shards::Notice::Kind::restored);
@@ -252,22 +243,17 @@ TEST_F(ShardsCycle, ANodeWhoseRowIsGoneRegistersAnew) {
 
 // The old process must still end if another takes its name after the restore.
 TEST_F(ShardsCycle, AfterARestoreASecondProcessStillTakesTheName) {
-  Instance& former = add("a");
-  former.shards.start();
-  until([&] { return former.shards.count() == kShards; });
+  Instance& former = share({"a"});
   const auto restore = db->back_up();
   loop.run_for(kLease);
   restore();
   until([&] { return former.notices.size() == 1; });
-  Instance& next = add("a");
-  next.shards.start();
+  Instance& next = start("a");
   until([&] { return former.name_taken && next.shards.count() == kShards; });
 }
 
 TEST_F(ShardsCycle, AStepOfTheDatabasesClockIsNoticed) {
-  Instance& one = add("a");
-  one.shards.start();
-  until([&] { return one.shards.count() == kShards; });
+  Instance& one = share({"a"});
   db->advance(Ms{3'600'000});
   until([&] { return one.notices.size() == 1; });
   EXPECT_EQ(one.notices.at(0).kind, Shards::Notice::Kind::clock_stepped);

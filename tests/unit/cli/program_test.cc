@@ -46,6 +46,13 @@ class Program : public ::testing::Test {
     EXPECT_THAT(ran.out + ran.err, AllOf(Not(HasSubstr("brokersecret")), Not(HasSubstr("storesecret"))));
     return ran;
   }
+  // As far as the servers, which are not there.
+  Ran to_the_servers(std::vector<std::string> words) {
+    words.insert(words.end(), {"-c", good()});
+    Ran ran = rung(words);
+    EXPECT_EQ(ran.exit, 2) << words[0] << ": " << ran.err;
+    return ran;
+  }
   static std::size_t count_lines(const std::string& text) {
     return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   }
@@ -142,18 +149,13 @@ TEST_F(Program, MistakesAreToldToTheLetter) {
 
 // A value is never taken for one.
 TEST_F(Program, AFormerNameOfAnOptionIsTaken) {
-  const std::string config = good();
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"list", "--all"},
                                              {"nodes", "--all"},
                                              {"causes", "--all"},
-                                             {"list", "--tag", "nodes", "--error", "--all"}}) {
-    std::vector<std::string> with = words;
-    with.insert(with.end(), {"-c", config});
-    const Ran ran = rung(with);
-    EXPECT_EQ(ran.exit, 2) << words[0] << ": " << ran.err;  // as far as the database, which is not there
-  }
-  EXPECT_EQ(rung({"attach", "--all", "-c", config, "--group", "nodes"}).err.find("include-ended"),
+                                             {"list", "--tag", "nodes", "--error", "--all"}})
+    to_the_servers(words);
+  EXPECT_EQ(rung({"attach", "--all", "-c", good(), "--group", "nodes"}).err.find("include-ended"),
             std::string::npos);
 }
 
@@ -209,7 +211,6 @@ TEST_F(Program, ConfigIsFoundByFlagThenEnvironmentThenFolder) {
 }
 
 TEST_F(Program, ServicesThatAreAwayExit2) {
-  const std::string config = good();
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"migrate"},
                                              {"list"},
@@ -220,18 +221,12 @@ TEST_F(Program, ServicesThatAreAwayExit2) {
                                              {"finish", "1", "--failed"},
                                              {"fire", "--state", "scheduled", "--yes"},
                                              {"stats"},
-                                             {"nodes"}}) {
-    std::vector<std::string> with = words;
-    with.insert(with.end(), {"-c", config});
-    const Ran ran = rung(with);
-    EXPECT_EQ(ran.exit, 2) << words[0] << ": " << ran.err;
-    EXPECT_EQ(count_lines(ran.err), 1U) << ran.err;
-  }
+                                             {"nodes"}})
+    EXPECT_EQ(count_lines(to_the_servers(words).err), 1U) << words[0];
 }
 
 TEST_F(Program, AttachWithNobodyThereSaysWhatToRun) {
-  const Ran ran = rung({"attach", "orders", "-c", good()});
-  EXPECT_EQ(ran.exit, 2);
+  const Ran ran = to_the_servers({"attach", "orders"});
   EXPECT_THAT(ran.out, HasSubstr("rabbitmqctl set_policy -p / --apply-to queues rung-orders"));
   EXPECT_THAT(ran.out, HasSubstr("x-dead-letter-exchange: rung.failed"));
   EXPECT_THAT(ran.err, HasSubstr("management API at 127.0.0.1:1"));

@@ -117,39 +117,32 @@ std::set<std::string> notes_on(const json& arguments, const json& policy = json:
 }
 using Names = std::set<std::string>;
 
-TEST(TargetNotes, NothingOfAnOrdinaryQueue) {
-  EXPECT_EQ(notes_on(json::object()), Names{});
+TEST(TargetNotes, NameEachSettingThatLosesARetry) {
+  const json none = json::object();
+  EXPECT_EQ(notes_on(none), Names{});
   EXPECT_EQ(notes_on({{"x-max-length", 10}, {"x-overflow", "reject-publish"}, {"x-message-ttl", 3'600'000}}),
             Names{});
-}
-
-TEST(TargetNotes, OverflowThatDeadLettersWhatItRefuses) {
+  // It dead-letters what it refuses.
   EXPECT_EQ(notes_on({{"x-max-length", 10}, {"x-overflow", "reject-publish-dlx"}}), Names{"overflow"});
-  EXPECT_EQ(notes_on(json::object(), {{"overflow", "reject-publish-dlx"}}), Names{"overflow"});
-}
-
-TEST(TargetNotes, OverflowThatDropsWhatItHadConfirmed) {
+  EXPECT_EQ(notes_on(none, {{"overflow", "reject-publish-dlx"}}), Names{"overflow"});
+  // It drops what it had confirmed.
   EXPECT_EQ(notes_on({{"x-max-length", 10}}), Names{"overflow"});
   EXPECT_EQ(notes_on({{"x-max-length-bytes", 10}, {"x-overflow", "drop-head"}}), Names{"overflow"});
   EXPECT_EQ(notes_on({{"x-max-length", 0}, {"x-overflow", "drop-head"}}), Names{"length"});
-}
-
-TEST(TargetNotes, QueuesThatDoNotKeepWhatTheyConfirmed) {
   EXPECT_EQ(notes_on({{"x-message-ttl", 0}}), Names{"ttl"});
-  EXPECT_EQ(notes_on(json::object(), {{"expires", 60'000}}), Names{"expires"});
-  rabbit::QueueFacts facts{std::nullopt, "", "classic", "orders"};
-  facts.auto_delete = true;
-  facts.durable = false;
-  EXPECT_EQ(target_notes(facts, {}).size(), 2U);
-}
-
-// An operator policy is in what is in effect, and in no list of policies.
-TEST(TargetNotes, WhatAnOperatorPolicySets) {
-  const json none = json::object();
+  EXPECT_EQ(notes_on(none, {{"expires", 60'000}}), Names{"expires"});
+  // An operator policy is in what is in effect, and in no list of policies.
   EXPECT_EQ(notes_on(none, none, {{"expires", 60'000}}), Names{"expires"});
   EXPECT_EQ(notes_on(none, none, {{"max-length", 10}}), Names{"overflow"});
   EXPECT_EQ(notes_on({{"x-message-ttl", 3'600'000}}, none, {{"message-ttl", 1000}}), Names{"ttl"});
   EXPECT_EQ(notes_on({{"x-message-ttl", 1000}}, none, {{"message-ttl", 3'600'000}}), Names{"ttl"});
+}
+
+TEST(TargetNotes, AQueueThatEndsWithItsConsumersOrTheBroker) {
+  rabbit::QueueFacts facts{std::nullopt, "", "classic", "orders"};
+  facts.auto_delete = true;
+  facts.durable = false;
+  EXPECT_EQ(target_notes(facts, {}).size(), 2U);
 }
 
 }  // namespace

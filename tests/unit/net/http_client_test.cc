@@ -16,10 +16,10 @@ HttpClientOptions options_for(const HttpScript& server) {
       .base = server.url(), .connecting = std::chrono::seconds{10}, .answering = std::chrono::seconds{60}};
 }
 
-HttpScript::Answer fine(const HttpScript::Request&, std::size_t) { return {.status = 200, .body = "yes"}; }
+const HttpScript::Answer kFine{.body = "yes"};
 
 TEST(HttpClient, SendsBytesWithContentTypeAndHeaders) {
-  HttpScript server(fine);
+  HttpScript server(kFine);
   HttpClientOptions options = options_for(server);
   options.content_type = "application/json";
   options.headers = {{"Authorization", "Bearer x"}, {"X-Empty", ""}};
@@ -39,7 +39,7 @@ TEST(HttpClient, SendsBytesWithContentTypeAndHeaders) {
 }
 
 TEST(HttpClient, SendsBasicCredentials) {
-  HttpScript server(fine);
+  HttpScript server(kFine);
   HttpClientOptions options = options_for(server);
   options.user = "guest";
   options.password = "secret";
@@ -48,7 +48,7 @@ TEST(HttpClient, SendsBasicCredentials) {
 }
 
 TEST(HttpClient, DoesNotAskBeforeItSendsALargeBody) {
-  HttpScript server(fine);
+  HttpScript server(kFine);
   HttpClient client(options_for(server));
   const std::string large(4u << 20, 'x');
   EXPECT_EQ(client.send("POST", "/", large).status, 200);
@@ -73,9 +73,7 @@ TEST(HttpClient, ReadsRetryAfter) {
 }
 
 TEST(HttpClient, InterruptEndsACallThatIsNotAnswered) {
-  HttpScript server([](const HttpScript::Request&, std::size_t) -> HttpScript::Answer {
-    return {.status = HttpScript::kSilent};
-  });
+  HttpScript server({.status = HttpScript::kSilent});
   HttpClient client(options_for(server));
   std::thread interrupter([&] {
     server.wait_for(1);
@@ -109,7 +107,7 @@ TEST(HttpClient, AnAnswerIsBoundedInBytes) {
 TEST(HttpClient, SaysThatNobodyListens) {
   int port = 0;
   {
-    const HttpScript gone(fine);
+    const HttpScript gone(kFine);
     port = gone.port();
   }
   HttpClient client({.base = "http://127.0.0.1:" + std::to_string(port),

@@ -41,7 +41,7 @@ void add(Exporter& thread, int spans) {
   for (int i = 0; i < spans; ++i) thread.add(a_span(static_cast<std::uint8_t>(i % 255 + 1)));
 }
 
-Answer accept(const Request&, std::size_t) { return {}; }
+const Answer kAccepts;
 
 // A collector that answers the first request so, and accepts all later ones.
 HttpScript::Script first(Answer answer) {
@@ -51,7 +51,7 @@ HttpScript::Script first(Answer answer) {
 }
 
 TEST(Exporter, PostsToTheEndpointsPath) {
-  HttpScript collector(accept);
+  HttpScript collector(kAccepts);
   for (const char* end : {"", "/", "/base", "/base/"}) {
     ExporterOptions options = to(collector);
     options.endpoint += end;
@@ -74,7 +74,7 @@ TEST(Exporter, PostsToTheEndpointsPath) {
 }
 
 TEST(Exporter, AnIncompleteBatchGoesWhenItsTimeIsOver) {
-  HttpScript collector(accept);
+  HttpScript collector(kAccepts);
   ExportLimits some = limits(100);
   some.linger = Ms{1};
   Exporter thread(to(collector), some);
@@ -83,7 +83,7 @@ TEST(Exporter, AnIncompleteBatchGoesWhenItsTimeIsOver) {
 }
 
 TEST(Exporter, DropsAndCountsWhatIsTooMuch) {
-  HttpScript collector(accept);
+  HttpScript collector(kAccepts);
   ExportLimits some = limits(100);  // which do not come
   some.queue = 4;
   Exporter thread(to(collector), some);
@@ -124,7 +124,7 @@ TEST(Exporter, DropsWhatIsRefused) {
 }
 
 TEST(Exporter, StopGivesUpWhenTheCollectorIsAway) {
-  HttpScript collector([](const Request&, std::size_t) { return Answer{.status = 503}; });
+  HttpScript collector({.status = 503});
   ExportLimits some = limits();
   some.first_pause = some.most_pause = kForever;
   Exporter thread(to(collector), some);
@@ -167,7 +167,7 @@ TEST(Exporter, DropsABatchAfterTheLastTry) {
 
 // The test's own limit of time is what would fail.
 TEST(Exporter, StopEndsARequestThatIsNotAnswered) {
-  HttpScript collector([](const Request&, std::size_t) { return Answer{.status = HttpScript::kSilent}; });
+  HttpScript collector({.status = HttpScript::kSilent});
   ExportLimits some = limits();
   some.connecting = some.answering = kForever;
   some.stopping = Ms{20};
@@ -181,7 +181,7 @@ TEST(Exporter, StopEndsARequestThatIsNotAnswered) {
 }
 
 TEST(Exporter, SpansOfSeveralThreadsArriveOnceEach) {
-  HttpScript collector(accept);
+  HttpScript collector(kAccepts);
   constexpr int kThreads = 4, kEach = 1000;
   Exporter thread(to(collector), limits(64));
   std::vector<std::thread> adding;

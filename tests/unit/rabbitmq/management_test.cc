@@ -53,8 +53,7 @@ TEST_F(ManagementBounds, QueuesComeInPages) {
 
 TEST_F(ManagementBounds, NewQueuesOfOurOwnAreQuorumQueuesOnAClusterAndClassicOnASingleNode) {
   const auto type = [&](const HttpScript::Answer& nodes, int major_version) {
-    const HttpScript server(
-        [&](const HttpScript::Request&, std::size_t) -> HttpScript::Answer { return nodes; });
+    const HttpScript server(nodes);
     options_.urls = {*parse_url("amqp://guest:guest@127.0.0.1:1")};
     options_.rabbitmq.management = *parse_url(server.url());
     OwnQueueTypes types;
@@ -77,9 +76,7 @@ TEST_F(ManagementBounds, NewQueuesOfOurOwnAreQuorumQueuesOnAClusterAndClassicOnA
 }
 
 TEST_F(ManagementBounds, AnAnswerWithoutAnEndIsCutOff) {
-  const HttpScript server([](const HttpScript::Request&, std::size_t) -> HttpScript::Answer {
-    return {.status = HttpScript::kEndlessBody};
-  });
+  const HttpScript server({.status = HttpScript::kEndlessBody});
   const auto queues = admin(server)->queues();
   ASSERT_FALSE(queues);
   EXPECT_THAT(queues.error().message, HasSubstr("answers with more than 8 MB"));
@@ -89,9 +86,8 @@ TEST_F(ManagementBounds, AnAnswerWithoutAnEndIsCutOff) {
 TEST_F(ManagementBounds, AnAnswerThatIsNestedTooDeepIsRefused) {
   for (const std::size_t levels : {29U, 30U}) {  // in the answer, in its items
     const std::string nested = std::string(levels, '[') + std::string(levels, ']');
-    const HttpScript server([&](const HttpScript::Request&, std::size_t) -> HttpScript::Answer {
-      return {.body = R"({"items":[{"name":"q","arguments":)" + nested + R"(}],"page_count":1})"};
-    });
+    const HttpScript server(
+        {.body = R"({"items":[{"name":"q","arguments":)" + nested + R"(}],"page_count":1})"});
     const auto queues = admin(server)->queues();
     if (levels == 29U) {
       ASSERT_TRUE(queues) << queues.error().message;
@@ -104,9 +100,7 @@ TEST_F(ManagementBounds, AnAnswerThatIsNestedTooDeepIsRefused) {
 }
 
 TEST_F(ManagementBounds, PagesWithoutAnEndAreCutOff) {
-  const HttpScript server([](const HttpScript::Request&, std::size_t) -> HttpScript::Answer {
-    return {.status = 200, .body = page(0, 5, 1'000'000)};
-  });
+  const HttpScript server({.body = page(0, 5, 1'000'000)});
   const auto queues = admin(server)->queues();
   ASSERT_FALSE(queues);
   EXPECT_THAT(queues.error().message, HasSubstr("too many queues"));
@@ -115,9 +109,7 @@ TEST_F(ManagementBounds, PagesWithoutAnEndAreCutOff) {
 // Each byte arrives in time, the answer never.
 TEST_F(ManagementBounds, AnAnswerThatDripsIsGivenUp) {
   timeout_ = Ms{500};
-  const HttpScript server([](const HttpScript::Request&, std::size_t) -> HttpScript::Answer {
-    return {.status = HttpScript::kDrips};
-  });
+  const HttpScript server({.status = HttpScript::kDrips});
   const auto policies = admin(server)->policies();
   ASSERT_FALSE(policies);
   EXPECT_THAT(policies.error().message, HasSubstr("does not answer in time"));
