@@ -168,7 +168,7 @@ void warn_if_readable(const Value& v, const std::string& file, const std::string
                                                 v.node.path, what, file, about.st_mode & kAll, file));
 }
 
-// The same; warns if every user of this machine can read it.
+// As file(); warns if every user of this machine can read it.
 Reader<std::string> secret_file() {
   return {"file", [read = file()](Value& v) {
             const auto path = read(v);
@@ -400,7 +400,7 @@ Reader<std::string> header_value() {
 // Below an hour, people could not inspect tasks that just ended, and late events (a result, a redelivery
 // after a broker restart, a failure after a presumed success) would not find their task.
 std::optional<std::optional<Ms>> read_retention(Value& v) {
-  if (v.node.kind == Node::Kind::text && v.node.text == "off") return std::optional<Ms>();
+  if (!v.node.invalid && v.node.kind == Node::Kind::text && v.node.text == "off") return std::optional<Ms>();
   return duration()
       .where([](Ms keep) { return keep >= hours{1}; },
              " is too short: at least 1h, so that late results and failures still find their task")

@@ -437,9 +437,14 @@ bool is_host(std::string_view text) {
 }
 
 std::string cookie_named(std::string_view name, std::string_view header) {
-  std::string value;
-  RE2::PartialMatch({header.data(), header.size()}, "(?:^|;) *" + std::string(name) + "=([^;]*)", &value);
-  return value;
+  while (!header.empty()) {
+    std::string_view pair = header.substr(0, header.find(';'));
+    header.remove_prefix(std::min(pair.size() + 1, header.size()));
+    pair.remove_prefix(std::min(pair.find_first_not_of(' '), pair.size()));
+    if (pair.starts_with(name) && pair.substr(name.size()).starts_with('='))
+      return std::string(pair.substr(name.size() + 1));
+  }
+  return "";
 }
 
 std::string_view title_of(int status) { return meaning_of(status).title; }

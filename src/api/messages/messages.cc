@@ -325,9 +325,12 @@ constexpr std::size_t kMostUnset = 256;
 
 // RFC 6839: application/json, and types that end with +json. Of the parameters the character set counts.
 bool is_json_type(const std::string& type) {
-  return RE2::FullMatch(type, R"((?is)(application/json|[^;]*\+json) *(;.*)?)") &&
-         (!RE2::PartialMatch(type, "(?i)charset=") ||
-          RE2::PartialMatch(type, R"((?i)charset=("?utf-8|us-ascii))"));
+  static const RE2 json(R"((?is)(application/json|[^;]*\+json) *(;.*)?)", RE2::Latin1);
+  static const RE2 charset("(?is)charset=(.*)", RE2::Latin1);
+  static const RE2 fits(R"((?is)("?utf-8|us-ascii).*)", RE2::Latin1);
+  std::string set = "utf-8";  // unless it says
+  RE2::PartialMatch(type, charset, &set);
+  return RE2::FullMatch(type, json) && RE2::FullMatch(set, fits);
 }
 // Some clients give the character set as the encoding. Anything else is compressed or encrypted.
 bool is_plain(const std::string& encoding) { return RE2::FullMatch(encoding, "(?i)(utf-?8|identity|8bit)?"); }

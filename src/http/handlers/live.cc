@@ -74,9 +74,9 @@ struct LiveFeed::View {
   const BootMs until;  // it has to come again then: its token may have been withdrawn
   // That it has not been told yet. `more`: something before it came, it has to read anew what it shows.
   LiveChanges changes;
-  bool begun = false;
-  std::string trouble = {};  // that it was told
-  BootMs ping_at{0};         // also so that both ends notice a dead connection
+  bool begun = false, asked = false;  // the last question was about what it watches, too
+  std::string trouble = {};           // that it was told
+  BootMs ping_at{0};                  // also so that both ends notice a dead connection
 };
 
 api::EventStream LiveFeed::open(const std::string& viewer, std::vector<TaskId> watched, bool comes_back) {
@@ -100,7 +100,7 @@ std::optional<std::string> LiveFeed::take(View& view) {
   const std::lock_guard lock(mutex_);
   if (stopping_ || now >= view.until) return std::nullopt;
   std::string out = std::exchange(view.begun, true) ? "" : "retry: 2000\n\n";
-  if (place_.empty()) return out;
+  if (!view.asked) return out;
   const auto write = [&](const char* event, const Json& json) {
     out.append("id: ").append(place_).append("\nevent: ").append(event);
     out.append("\ndata: ").append(api::dump(json)).append("\n\n");
@@ -141,7 +141,6 @@ void LiveFeed::run() {
       if (views_.empty()) {
         question_ = {};
         last_.reset();
-        place_.clear();
       }
       wanted_.wait(lock, [&] { return stopping_ || !views_.empty(); });
       if (stopping_) break;
@@ -180,7 +179,10 @@ void LiveFeed::tick() {
     last_ = *answer;
   }
   const std::lock_guard lock(mutex_);
-  for (const auto& view : views) add(view->changes, changes, view->watched);
+  for (const auto& view : views) {
+    add(view->changes, changes, view->watched);
+    view->asked = true;
+  }
   place_ = std::to_string(question_.after_audit) + "-" + std::to_string(question_.after_event);
   trouble_ = answer ? "" : answer.error().message;
 }

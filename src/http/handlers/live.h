@@ -72,7 +72,7 @@ class LiveFeed {
   std::vector<std::weak_ptr<View>> views_;
   bool stopping_ = false, ended_ = false;
   std::thread thread_;
-  std::string place_;    // "audit-event": where a viewer is that was told everything; "" = not known yet
+  std::string place_;    // "audit-event": where a viewer is that was told everything
   std::string trouble_;  // why there is no news; "" = there is
   // The thread's.
   LiveQuestion question_;

@@ -64,6 +64,7 @@ TEST_F(ConfigEnvironment, WhatIsNotThereIsNamed) {
                 HasSubstr("rung.yaml:3:7: invalid ${: write ${NAME}"))
         << text;
   }
+  EXPECT_THAT(problem("retention: \"off${RUNG_T_NOBODY}\"\n"), HasSubstr("RUNG_T_NOBODY is not set"));
   env("RUNG_T_EMPTY", "");
   EXPECT_THAT(problem("node: ${RUNG_T_EMPTY}\n"), HasSubstr("node: must not be empty"));
   // A server's URL that is wrong is not also told as missing.

@@ -147,6 +147,9 @@ TEST(CookiesTest, TwoApisOnOneHostHaveTwo) {
     const std::string set = cookies.set(Cookies::kSession, "of " + host, request_to(host));
     return set.substr(0, set.find(';'));
   };
+  Request other = request_to("a");
+  other.cookies = pair(Cookies(), "a") + "\xff";
+  EXPECT_EQ(Cookies().get(Cookies::kSession, other), "of a\xff") << "not a part of it";
   Request both = request_to("localhost:8025");
   both.cookies = pair(Cookies(), "localhost:8026") + "; " + pair(Cookies(), "localhost:8025");
   EXPECT_EQ(Cookies().get(Cookies::kSession, both), "of localhost:8025");
