@@ -106,7 +106,10 @@ std::optional<std::string> decode(std::string_view digits) {
 }
 
 // Of ID tokens and access tokens; not of a provider's other tokens, as logout tokens.
-bool is_known_type(const std::string& typ) { return RE2::FullMatch(typ, R"((?i)(application/)?(at\+)?jwt)"); }
+bool is_known_type(const std::string& typ) {
+  static const RE2 known(R"((?i)(application/)?(at\+)?jwt)");
+  return RE2::FullMatch(typ, known);
+}
 
 // What the header of a token says.
 struct Header {

@@ -73,7 +73,7 @@ class Provider {
   // Who the bearer of a token is: keys, signature, claims and the config's map together. Never blocks on the
   // network.
   tl::expected<Person, Refusal> person_of(std::string_view token);
-  // From the next request on: `clients` and `map` of these options. No issuer: nobody signs in any more.
+  // From the next request on: `clients` and `map` of these options. No issuer: sign-in is off.
   // False: nothing was changed, because they are for tokens of another issuer, audience or claim, whose
   // groups mean something else.
   bool replace_grants(const OidcOptions& loaded);
@@ -127,7 +127,7 @@ class Provider {
   bool wanted_ = true;           // a fetch is under way, or asked for
   bool stopping_ = false;
   KeyCounts counts_;                                  // without `valid`
-  std::shared_ptr<const OidcOptions> grants_;         // `clients` and `map`; nullptr = nobody signs in
+  std::shared_ptr<const OidcOptions> grants_;         // `clients` and `map`; nullptr = sign-in is off
   std::map<std::string, Login, std::less<>> logins_;  // by state
   std::thread thread_;                                // last: starts when everything else is there
 };

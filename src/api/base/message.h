@@ -146,8 +146,7 @@ void read_target(std::string_view target, Request& request);
 // A segment of the request's path, decoded; it may contain a slash then.
 std::string decode_segment(std::string_view segment, const Request& request);
 
-// The value of a cookie in the header Cookie; "" = it is not there. REQUIRES: `name` has letters, digits, -
-// and _ alone.
+// The value of a cookie in the header Cookie; "" = it is not there.
 std::string cookie_named(std::string_view name, std::string_view header);
 
 // Whether a Host header is a name or an address, with or without a port: no user, path or percent-encoding.

@@ -333,7 +333,10 @@ bool is_json_type(const std::string& type) {
   return RE2::FullMatch(type, json) && RE2::FullMatch(set, fits);
 }
 // Some clients give the character set as the encoding. Anything else is compressed or encrypted.
-bool is_plain(const std::string& encoding) { return RE2::FullMatch(encoding, "(?i)(utf-?8|identity|8bit)?"); }
+bool is_plain(const std::string& encoding) {
+  static const RE2 plain("(?i)(utf-?8|identity|8bit)?");
+  return RE2::FullMatch(encoding, plain);
+}
 
 // Only looks whether it is JSON, and where not: nothing is built in memory.
 struct Syntax : nlohmann::detail::json_sax_acceptor<Json> {

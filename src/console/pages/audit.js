@@ -2,13 +2,12 @@ import { withQuery } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { useData } from "../lib/live.js";
 import { to } from "../lib/router.js";
-import { ACTIONS } from "../parts/filter.js";
 import { Field, useAddress } from "../parts/form.js";
 import { Empty, Page, Pager } from "../parts/page.js";
 import { AuditTable } from "../parts/tables.js";
 
 // As AuditAction of the API.
-const WHAT = [...Object.keys(ACTIONS), "abort", "edit", "failed", "pause", "resume", "succeeded"].sort();
+const WHAT = "abort cancel discard edit failed finish fire pause redrive resume reschedule succeeded".split(" ");
 
 /** @param {{ query: URLSearchParams }} props */
 export function Audit({ query }) {

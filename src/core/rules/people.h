@@ -87,7 +87,7 @@ struct OidcGrant {
 struct OidcOptions {
   using Map = std::map<std::string, OidcGrant, std::less<>>;
 
-  std::string issuer;     // "" = nobody signs in
+  std::string issuer;     // "" = sign-in is off
   std::string client_id;  // the audience of the tokens
   // Other clients whose tokens for this audience are accepted (azp).
   std::vector<std::string> clients;

@@ -62,7 +62,7 @@ async function auditedBy(test, page) {
   await action.waitFor();
   const { components } = await test.api("/openapi.json");
   const offered = await action.locator("option").evaluateAll(all => all.map(one => one.value));
-  equal(offered.sort(), ["", ...components.schemas.AuditAction.enum].sort(), "the actions that the audit offers");
+  equal(offered, ["", ...components.schemas.AuditAction.enum], "the actions that the audit offers");
   for (const one of offered.slice(1)) {
     const answer = page.waitForResponse(response => response.url().includes(`action=${one}`));
     await action.selectOption(one);

@@ -137,7 +137,7 @@ class Run:
 
     def shares(self):
         with self.world.db() as db, db.cursor() as cursor:
-            cursor.execute("SELECT COALESCE(n.name, 'nobody') AS name, COUNT(*) AS n FROM rung_shards s "
+            cursor.execute("SELECT COALESCE(n.name, '(no owner)') AS name, COUNT(*) AS n FROM rung_shards s "
                            "LEFT JOIN rung_nodes n ON n.id = s.owner AND s.expires_at > UTC_TIMESTAMP(3) "
                            "GROUP BY n.name")
             return {r["name"]: r["n"] for r in cursor.fetchall()}

@@ -129,7 +129,7 @@ TEST_F(Attach, TheTagPolicymakerIsEnough) {
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("is attached by policy rung-orders"));
   EXPECT_THAT(admin.policies(), ElementsAre("rung-orders"));
-  // Without the database nobody knows what is under way.
+  // Without the database, Rung cannot tell which tasks are under way.
   const Ran uncounted = rung({"detach", "orders"});
   EXPECT_NE(uncounted.exit, 0);
   EXPECT_THAT(uncounted.err, HasSubstr("--force"));

@@ -57,19 +57,19 @@ TEST_F(ConfigEnvironment, ADollarThatIsMeant) {
 }
 
 TEST_F(ConfigEnvironment, WhatIsNotThereIsNamed) {
-  EXPECT_EQ(problem("node: ${RUNG_T_NOBODY}\n"),
-            "rung.yaml:3:7: environment variable RUNG_T_NOBODY is not set: set it, or write the value here");
+  EXPECT_EQ(problem("node: ${RUNG_T_UNSET}\n"),
+            "rung.yaml:3:7: environment variable RUNG_T_UNSET is not set: set it, or write the value here");
   for (const auto* text : {"${", "${}", "${A-B}", "${1A}", "x${A", "${A:-b}"}) {
     EXPECT_THAT(problem("node: '" + std::string(text) + "'\n"),
                 HasSubstr("rung.yaml:3:7: invalid ${: write ${NAME}"))
         << text;
   }
-  EXPECT_THAT(problem("retention: \"off${RUNG_T_NOBODY}\"\n"), HasSubstr("RUNG_T_NOBODY is not set"));
+  EXPECT_THAT(problem("retention: \"off${RUNG_T_UNSET}\"\n"), HasSubstr("RUNG_T_UNSET is not set"));
   env("RUNG_T_EMPTY", "");
   EXPECT_THAT(problem("node: ${RUNG_T_EMPTY}\n"), HasSubstr("node: must not be empty"));
   // A server's URL that is wrong is not also told as missing.
-  EXPECT_THAT(problems("broker: { url: \"${RUNG_T_NOBODY}\" }\n" + kStore),
-              ElementsAre(HasSubstr("environment variable RUNG_T_NOBODY is not set")));
+  EXPECT_THAT(problems("broker: { url: \"${RUNG_T_UNSET}\" }\n" + kStore),
+              ElementsAre(HasSubstr("environment variable RUNG_T_UNSET is not set")));
 }
 
 TEST_F(ConfigEnvironment, NoProblemHoldsAValueFromTheEnvironment) {
